@@ -1,8 +1,7 @@
 """Measure all cases side by side with hail, hbal, hspace, hsqueeze, hcheck or hroller.
 
-``python -m benchmarks [--pairs N] [--only TEXT;...]``
-
-Writes ``benchmarks/RESULTS.md``, ``results.json`` and ``nodes.svg``.
+``python -m benchmarks [--pairs N] [--only TEXT;...]`` writes ``benchmarks/RESULTS.md``,
+``results.json`` and ``nodes.svg``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ HAIL = "/usr/lib/ganeti/iallocators/hail"
 
 
 def main() -> int:
-    """Measure, write the table, the numbers and the plot."""
+    """Measure the cases, and write the table, the numbers and the plot."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plugin", default="iallocator", help="the executable to measure")
     parser.add_argument("--pairs", type=int, default=5, help="runs of each, in turn")
@@ -59,7 +58,7 @@ def _write(rows: list[dict[str, Any]]) -> int:
 
 
 def _profiled() -> list[dict[str, Any]]:
-    """Return the stored rows with their stages measured again."""
+    """Return the stored rows, with the times of their stages measured again."""
     documents = {case.name: case.document for case in CASES}
     stored = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     rows = [row for row in stored if row["name"] in documents]
@@ -70,7 +69,7 @@ def _profiled() -> list[dict[str, Any]]:
 
 
 def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the stored rows with `new` rows in place of old ones, in the order of the cases."""
+    """Return the stored rows in the order of the cases, with rows of `new` in place of old ones."""
     stored = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     by_name = {row["name"]: row for row in stored}
     for row in new:
@@ -82,15 +81,15 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Bench:
-    """Measure cases, and skip a peer on the larger clusters of a curve after it was stopped."""
+    """Measure cases; after a timeout, a peer program is not run on larger clusters of a curve."""
 
     def __init__(self, folder: Path, options: Any) -> None:
         self.folder = folder
         self.options = options
         self.stopped: dict[tuple[str, str], int] = {}
-        """Work and template -> number of nodes at which the peer was stopped."""
+        """Work and disk template -> number of nodes at which the peer program was stopped."""
         self.warm: set[str] = set()
-        """Commands of this program that have run before."""
+        """Commands of this program that have already run once."""
 
     def measure(self, case: Case) -> dict[str, Any]:
         """Measure a case, and return its row."""
@@ -131,26 +130,32 @@ class Bench:
         return row
 
     def _alone(self, case: Case) -> bool:
-        """Return whether only this program runs: there is no peer, or it would be stopped again."""
+        """Return whether only this program runs, as there is no peer, or it would be stopped."""
         if self.options.peerless or not (case.peer if case.ours else case.seconds < 1):
             return True
         stopped = self.stopped.get((case.work, case.template), case.nodes)
         return not case.target and case.nodes > stopped
 
     def _limit(self, case: Case, took: float) -> float:
-        """Return the time limit of a run in seconds, for a peer long enough to prove the target."""
+        """Return the time limit of a run in seconds.
+
+        That of a peer is enough to prove the target.
+        """
         limit = float(self.options.limit)
         return max(limit / 2, 1.1 * case.target * took) if case.target and took else limit
 
     def _warm_up(self, ours: list[str], command: str) -> None:
-        """Run a command for the first time, so that its modules are in memory."""
+        """Run a command once if it is new, so that its modules are in the file cache."""
         if command not in self.warm:
             self.warm.add(command)
             run(ours, Measured(), float(self.options.limit))
 
 
 def input_file(case: Case, folder: Path) -> Path:
-    """Write the input of `case` into `folder`, in a separate process to keep its memory apart."""
+    """Write the input of `case` into `folder`, and return its path.
+
+    A separate process writes it, to keep its memory apart.
+    """
     path = folder / ("cluster.data" if case.from_text else "request.json")
     child = get_context("fork").Process(target=_write_input, args=(case, path))
     child.start()
@@ -166,7 +171,7 @@ def _write_input(case: Case, path: Path) -> None:
 
 
 def words_of_input(case: Case, path: Path) -> tuple[str, ...]:
-    """Return the words of a command line that name the input of `case`."""
+    """Return the arguments that name the input of `case`."""
     return ("-t", str(path)) if case.from_text else (str(path),)
 
 
@@ -217,7 +222,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _pairs(row: dict[str, Any]) -> str:
-    """Return the number of pairs of runs, and of further runs of this program alone."""
+    """Return the number of pairs of runs in a row, and of further runs of this program."""
     pairs, runs = row.get("pairs", 0), row.get("ours_runs", 0)
     if not pairs:
         return "apart" if "hail_ms" in row and runs else f"{runs} alone" * (runs > 0)

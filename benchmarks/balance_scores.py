@@ -1,7 +1,7 @@
-"""Compare the scores at the end of plans of balance with those of hbal, on generated clusters.
+"""Compare the final scores of plans of balance with those of hbal, on generated clusters.
 
 ``python -m benchmarks.balance_scores [--seeds N] [--first SEED]`` prints two tables: the final
-scores, and with ``--cost`` the gain per GiB copied beside hbal's plan, cut off at the same traffic.
+scores, and with ``--cost`` the gain per GiB copied beside hbal's plan, cut at the same traffic.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHARES = (0.25, 0.5)
 
 
 class Compared(NamedTuple):
-    """Represent one group: final scores, seconds, and per traffic limit our score and hbal's."""
+    """The comparison of one group: final scores, seconds, and scores by traffic limit."""
 
     name: str
     before: float
@@ -45,13 +45,13 @@ class Compared(NamedTuple):
     ahead: float
     seconds: float
     limited: list[tuple[float, float, float, float]]
-    """(MiB allowed, our score, MiB that we copy, score of hbal's shortened plan)."""
+    """Permitted MiB, our score, MiB that our plan copies, score of hbal's shortened plan."""
     rejected: bool
     """True if hbal's plan has a step that Ganeti rejects."""
 
 
 def balanced(path: Path, group: str, **limits: Any) -> GroupPlans:
-    """Return our plan for a group of the cluster in a text file."""
+    """Return this program's plan for a group of the cluster in a text file."""
     cluster = read_text(path.read_bytes(), str(path), Reading(static_kvm_memory=0)).cluster
     return balance_cluster(
         cluster, BalanceOptions(StopCriteria(**limits), MoveRules(), group=group)
@@ -90,7 +90,7 @@ def rejected(peer: HbalPlan, cluster: Cluster) -> bool:
 
 
 def compare(seed: int, folder: Path) -> list[Compared]:
-    """Compare every group of one generated document; none if hbal reads it differently."""
+    """Return the comparison of each group of a document; [] if hbal reads it differently."""
     raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
     if not comparable(raw):
         return []

@@ -14,24 +14,24 @@ FROM_DOCUMENTS = ("make-room", "compress", "redistribute", "balance-groups")
 
 
 class Case(NamedTuple):
-    """Represent one line of the table.
+    """One line of the table of results.
 
     Attributes
     ----------
     name:
         The measured work.
     document:
-        Makes the request.
+        Function that makes the request.
     target:
-        Lowest ratio of the peer's time to ours; 0 if only our own time counts.
+        Lowest ratio of the peer's time to ours; 0 if only our own time is limited.
     seconds:
-        Our longest time in seconds; 0 if only the ratio counts.
+        Our longest time in seconds; 0 if only the ratio is limited.
     nodes, template:
         Position in the plot; 0 and "" for a case that is not in it.
     ours, peer:
-        For planners: a command with its options, and the program to compare with. Both read the
-        cluster as a text file, or the document, see `from_text`. Both are () for requests, which
-        are compared with hail.
+        For planners: a command with its options, and the program to compare with. Both read
+        the cluster as a text file, or the document, see `from_text`. Both are () for requests,
+        which are compared with hail.
     work:
         Panel of the plot; "" for a case that is in none.
     """

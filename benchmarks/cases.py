@@ -57,4 +57,4 @@ def _rest_of_curves() -> list[Case]:
 
 
 CASES = (*REQUESTS, *PLANNERS, *_rest_of_curves())
-"""In the order of the table."""
+"""All measured cases, in the order of the table."""

@@ -1,7 +1,7 @@
 """Generate consistent clusters of any size, as request documents.
 
 Every node reports exactly what its instances leave free. So no memory and no disk space is missing,
-and the peer and this program read equal numbers.
+and other programs read the numbers that this program reads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ POLICY = {
 
 
 class Shape:
-    """Describe a generated cluster.
+    """The description of a generated cluster.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ def node_entry(uuid: str, memory: int = MEMORY, disk: int = DISK, cpus: int = 32
 
 
 def _instance(rng: random.Random, shape: Shape, names: list[str], number: int) -> Json:
-    """Return an instance: primaries are distributed evenly, secondaries over the other nodes."""
+    """Return an instance; primaries are distributed evenly, secondaries over other nodes."""
     mean = MEMORY * shape.fullness / shape.per_node
     memory = int(mean * rng.choice(SIZES)) // 64 * 64
     size = rng.choice((5, 10, 20, 40)) * 1024
@@ -175,7 +175,7 @@ def _described(memory: int, size: int, template: str) -> Json:
 
 
 def _report(nodes: dict[str, Json], instances: dict[str, Json]) -> None:
-    """Set what every node reports as free: what its instances leave."""
+    """Set the free amounts of every node to what its instances leave."""
     for instance in instances.values():
         primary = nodes[instance["nodes"][0]]
         primary["free_memory"] -= instance["memory"]
@@ -190,7 +190,7 @@ def _report(nodes: dict[str, Json], instances: dict[str, Json]) -> None:
 
 
 def first_nodes_offline(shape: Shape, groups: int) -> Json:
-    """Return the cluster of `shape` with the first node of so many `groups` offline."""
+    """Return the cluster of `shape`; in `groups` of its groups, the first node is offline."""
     whole = document(shape)
     for name in list(whole["nodes"])[: groups * shape.nodes : shape.nodes]:
         whole["nodes"][name]["offline"] = True
@@ -198,7 +198,7 @@ def first_nodes_offline(shape: Shape, groups: int) -> Json:
 
 
 def to_be_repaired(shape: Shape) -> Json:
-    """Return the cluster of `shape` with its first node offline and all repairs allowed by tags."""
+    """Return the cluster of `shape` with its first node offline, and tags for all repairs."""
     return first_nodes_offline(shape, 1) | {"cluster_tags": ["ganeti:watcher:autorepair:reinstall"]}
 
 
@@ -216,7 +216,7 @@ def half_empty(shape: Shape) -> Json:
 
 
 def too_large(shape: Shape) -> Json:
-    """Return a request for one new instance, a little larger than the free capacity of any node."""
+    """Return a request for a new instance slightly larger than the free capacity of any node."""
     whole = document(shape)
     most = max(node["free_memory"] for node in whole["nodes"].values())
     return allocate(shape, memory=most + 512)
@@ -235,7 +235,7 @@ def allocate(shape: Shape, memory: int = 2048, template: str | None = None) -> J
 
 
 def not_redundant(shape: Shape) -> Json:
-    """Return a request for one new instance in a group that does not tolerate some node failure.
+    """Return a request in a group with a failure that is not tolerated.
 
     One instance is larger than the free capacity of any other node.
     """

@@ -3,7 +3,7 @@
 ``python -m benchmarks.explain`` writes ``benchmarks/EXPLAIN.md``. ``python -m benchmarks.explain
 WORD ...`` prints the rows that contain one of the words. The runs of the request, of ``explain``
 and of ``explain --json`` alternate, and the minimum of the processor seconds of the whole process
-counts. The time limit is too large to end a search.
+is reported. The time limit is too large to end a search.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TEMPLATES = ("drbd", "plain", "rbd")
 ASKED = ((), ("explain",), ("explain", "--json"))
 
 MOST = 2.0
-"""How many times as long as the request ``explain`` may take."""
+"""Largest permitted ratio of the time of ``explain`` to that of the request."""
 
 LEAST = 0.1
-"""Processor seconds of the request below which the ratio is only reported.
+"""Processor seconds of the request below which the ratio has no limit.
 
-The start of the program then is the larger part.
+The start of the program then takes the larger part of the time.
 """
 
 COLUMNS = (
@@ -60,7 +60,7 @@ takes less than 0.1 s, starting the program is the larger part, and the ratio is
 
 
 def inputs(nodes: int, template: str) -> Iterator[tuple[str, Json]]:
-    """Generate a name and a document for each request type."""
+    """Yield a name and a document for each request type."""
     groups = SIZES[nodes]
     shape = Shape(nodes // groups, template, groups=groups, per_node=10)
     count = min(40, nodes)
@@ -81,7 +81,7 @@ def inputs(nodes: int, template: str) -> Iterator[tuple[str, Json]]:
 
 
 def row(head: str, file: Path, pairs: int) -> tuple[str, float]:
-    """Measure one row; return it, and the larger ratio, or 0 where the request is fast."""
+    """Return the measured row of a table, and its larger ratio, or 0 for a fast request."""
     found = [Measured() for _ in ASKED]
     for _ in range(pairs):
         for words, measured in zip(ASKED, found):
@@ -97,7 +97,7 @@ def row(head: str, file: Path, pairs: int) -> tuple[str, float]:
 
 
 def main() -> None:
-    """Write the table, or print the rows that contain one of the words on the command line."""
+    """Write the table, or print the rows that contain one of the given words."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="only rows that contain one of these")
     parser.add_argument("--pairs", type=int, default=5, help="runs of each (default: 5)")

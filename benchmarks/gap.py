@@ -56,24 +56,24 @@ STORAGE = {
 """Kind of cluster -> disk templates of its instances."""
 
 PLACEMENTS = 250_000
-"""Clusters with more placements than that are left out: the search would take minutes."""
+"""Number of placements above which a cluster is left out, as the search would take minutes."""
 
 CHUNK = 10_000
-"""So many placements are scored at once."""
+"""Number of placements that are scored at once."""
 
 ALLOWED = 5_000
-"""So many of the best placements are checked for one that a mode of N+1 allows."""
+"""Number of the best placements that are checked by N+1."""
 
 MODES = ("off", "no-worse", "no-new", "strict")
 """The modes of N+1 in the table of clusters with an offline node."""
 
 HBAL = MoveRules(behaviour=behaviour_of("hail"))
-"""The moves of hbal."""
+"""The rules for moves of hbal."""
 
 Scores = NDArray[Any]
 
 EQUAL = 1e-6
-"""Two scores are equal if they differ by less."""
+"""Difference below which two scores count as equal."""
 
 POLICY = (
     "|128,1,1024,1,1,1|128,1,1024,1,1,1;65536,16,1048576,16,8,12|"
@@ -91,7 +91,7 @@ class Machine(NamedTuple):
 
 
 class Home(NamedTuple):
-    """An instance and its nodes (positions): MiB of memory and of disk, virtual cpus."""
+    """An instance: its nodes by number, MiB of memory and of disk, virtual cpus."""
 
     name: str
     memory: int
@@ -137,14 +137,14 @@ def generate(
 
 
 def large(seed: int) -> tuple[list[Machine], list[Home]]:
-    """Return a cluster of 10 to 20 equal nodes on shared storage."""
+    """Return a random cluster of 10 to 20 equal nodes on shared storage."""
     rng = Random(seed)
     machines = [Machine(f"node{k:02}", 65536, 1 << 20, 16) for k in range(rng.randint(10, 20))]
     return machines, generate(rng, machines, ("rbd",), rng.randint(42, 127))
 
 
 def small(seed: int, kind: str) -> tuple[list[Machine], list[Home]]:
-    """Return a cluster of 3 to 5 nodes, equal or not."""
+    """Return a random cluster of 3 to 5 nodes, of equal or different sizes."""
     rng = Random(f"{seed} {kind}")
     memory, disk = rng.choice([16384, 24576, 32768]), rng.choice([131072, 262144])
     cpus, equal = rng.choice([4, 8, 16]), rng.random() < 0.6
@@ -159,14 +159,14 @@ def small(seed: int, kind: str) -> tuple[list[Machine], list[Home]]:
 
 
 def fails(seed: int, kind: str) -> tuple[list[Machine], list[Home], int]:
-    """Return a small cluster, and which of its nodes is offline: one that has an instance."""
+    """Return a small cluster, and the number of a node with instances that is offline."""
     machines, homes = small(seed, kind)
     used = sorted({home.nodes[0] for home in homes if home.template != "plain"})
     return machines, homes, Random(seed).choice(used or [0])
 
 
 def as_text(machines: Sequence[Machine], homes: Sequence[Home], down: int | None = None) -> str:
-    """Return the cluster in the text format of htools; node `down` is offline."""
+    """Return the cluster in htools' text format; the node `down` is offline."""
     lines = ["default|uuid|preferred|", ""]
     for k, one in enumerate(machines):
         memory = sum(home.memory for home in homes if home.nodes[0] == k)
@@ -186,7 +186,7 @@ def as_text(machines: Sequence[Machine], homes: Sequence[Home], down: int | None
 
 
 def read(text: str) -> Cluster:
-    """Return the cluster of a text file; its nodes use no memory themselves."""
+    """Return the cluster of a text file, with nodes that use no memory themselves."""
     return read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
 
 
@@ -224,7 +224,7 @@ def optimum(
 ) -> float | None:
     """Return the lowest score of all placements; None if there are more than `PLACEMENTS`.
 
-    `fixed`: return the score of the present placement instead.
+    With `fixed`, return the score of the present placement instead.
     """
     found = placements(machines, homes, fixed=fixed)
     return float(found[0].min()) if found is not None and found[0].size else None
@@ -243,15 +243,15 @@ def placements(
     machines, homes:
         The nodes and the instances.
     down:
-        The node that is offline. An instance comes to no such node, and may stay.
+        The offline node. No instance moves to it; instances may stay on it.
     fixed:
         Return the present placement only.
 
     Returns
     -------
     tuple
-        The score of each placement; for each instance, the number of its choice in each placement;
-        for each instance, its choices.
+        The score of each placement; for each instance, the number of its choice in each
+        placement; for each instance, its choices.
     """
     count = len(machines)
     up = [k for k in range(count) if k != down]
@@ -305,7 +305,7 @@ def _scores(
 ) -> Scores:
     """Return the scores of placements, by the formulas of the statistics; see `placements`.
 
-    `reserved`: placements × nodes, in MiB.
+    `reserved` is an array of placements × nodes, in MiB.
     """
     nodes = state.cluster.nodes
     fixed = np.array([capacities(node) for node in nodes], dtype=np.float64).T
@@ -339,9 +339,9 @@ def _scores(
 def allowed(
     machines: Sequence[Machine], homes: Sequence[Home], down: int, modes: Sequence[str]
 ) -> dict[str, float] | None:
-    """Return the lowest score of the placements that each mode of N+1 allows.
+    """Return the lowest score of the placements that each mode of N+1 permits.
 
-    None if there are too many placements, or none within the limits. A mode without an allowed
+    None if there are too many placements, or none within the limits. A mode without a permitted
     placement is missing. Instances that return from the offline node count as lost before.
     """
     found = placements(machines, homes, down)
@@ -368,7 +368,7 @@ def allowed(
 
 
 def large_table(first: int, count: int) -> list[str]:
-    """Return the lines of the table of the larger clusters."""
+    """Return the lines of the table of larger clusters."""
     lines = [
         "| plan | mean | 95 % | worst | moves | seconds |",
         "|---|---:|---:|---:|---:|---:|",
@@ -390,7 +390,7 @@ def large_table(first: int, count: int) -> list[str]:
 
 
 def small_table(first: int, count: int) -> list[str]:
-    """Return the lines of the table of the small clusters."""
+    """Return the lines of the table of small clusters."""
     lines = [
         "| storage | clusters | single moves: optimal | mean gap | `balance`: optimal | mean gap |",
         "|---|---:|---:|---:|---:|---:|",
@@ -419,7 +419,7 @@ def small_table(first: int, count: int) -> list[str]:
 
 
 def offline_table(first: int, count: int) -> list[str]:
-    """Return the lines of the table of the small clusters with an offline node."""
+    """Return the lines of the table of small clusters with an offline node."""
     lines = [
         "| storage | `--n1` | clusters | best allowed: reached | mean gap | hbal: mean gap | "
         "worse than hbal |",
@@ -453,7 +453,7 @@ def offline_table(first: int, count: int) -> list[str]:
 
 
 def main() -> None:
-    """Print the tables, or write the page."""
+    """Print the tables of distances to the optimum, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--large", type=int, default=20, help="number of larger clusters")
     parser.add_argument(

@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.growth [--output FILE] [--update] [WORD ...]`` runs every request and command
 of `PATHS` on clusters that are N, 2N and 4N large in one dimension of `DIMENSIONS`, and writes
-``benchmarks/GROWTH.md``; with words it prints the rows that have all of them, and writes nothing,
-or with ``--update`` puts them where the page has them.
-Each run is a process of its own.  Its processor time (user and system) and its peak memory count.
+``benchmarks/GROWTH.md``. With words, it measures the rows that have all of them, and prints these
+rows; with ``--update``, it replaces them on the page. Each run is a separate process, of which the
+processor time (user and system) and the peak memory are measured.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ COUNTS = 0.15
 """Seconds of processor time at 4N, start-up excluded, below which growth is not computed."""
 
 AGAIN = 4
-"""Further rounds for a row that grows too fast without a reason; the fastest run counts."""
+"""Further rounds for a row that grows too fast without a reason; the fastest run is used."""
 
 BIG = 24.0
 """MiB at 4N, start-up excluded, below which growth is not computed."""
 
 LIMIT = 1.25
-"""Exponent from which on a row needs a reason: N log N has 1.1 to 1.2 at these sizes."""
+"""Exponent from which a row needs a reason; N log N has 1.1 to 1.2 at these sizes."""
 
 PATHS: dict[str, tuple[str, str]] = {
     "allocate": ("allocate", ""),
@@ -59,10 +59,10 @@ PATHS: dict[str, tuple[str, str]] = {
     "balance -l 3": ("allocate", "balance -l 3"),
     "balance --html": ("allocate", "balance -l 3 --html=page.html"),
 }
-"""Name of a row -> the type of the request in the document, and the words of the command."""
+"""Name of a row -> the type of the request in the document, and the arguments."""
 
 REPAIR = {"repair": ("allocate", "repair")}
-"""As `PATHS`, only where jobs are pending."""
+"""Row for `repair`, which is measured only with pending jobs."""
 
 AFFINITY = {"allocate": "--strategy=affinity", "explain": "explain --strategy=affinity"}
 
@@ -84,16 +84,19 @@ REASONS: dict[tuple[str, str], str] = {
     ("nodes (plain)", "balance -l 3"): MOVES,
     ("nodes (plain)", "balance --html"): MOVES,
 }
-"""(Dimension, path) -> why its time may grow faster than N log N. Memory has no exceptions."""
+"""Dimension and path -> why the time may grow faster than N log N.
+
+Memory has no exceptions.
+"""
 
 
 class Dimension:
-    """Represent one dimension of the input.
+    """A dimension of the input, such as the number of nodes.
 
     Attributes
     ----------
     most:
-        4N.
+        The size 4N.
     make:
         Function that returns a cluster of the given size, without a request.
     paths:
@@ -119,9 +122,9 @@ def _groups(template: str) -> Callable[[int], Json]:
 
 
 def _crowd(count: int, template: str) -> Json:
-    """Return `count` instances on 100 nodes of 2 groups with enough free capacity for any number.
+    """Return `count` instances on 100 nodes of 2 groups with capacity for any number.
 
-    There are at least 100 instances. Their number reaches no limit of the policy.
+    There are at least 100 instances, and no limit of the policy on their number.
     """
     whole = document(Shape(50, template, groups=2, per_node=max(1, count // 100), fullness=0.2))
     for node in whole["nodes"].values():
@@ -148,7 +151,7 @@ def _small(cluster_tags: Sequence[str] = ()) -> Json:
 
 
 def _tags_of(kind: str, cluster_tags: Sequence[str], prefix: str) -> Callable[[int], Json]:
-    """Return a maker that sets so many tags ``PREFIX:NUMBER`` on every object of `kind`."""
+    """Return a function that sets so many tags ``PREFIX:NUMBER`` on every object of `kind`."""
 
     def make(count: int) -> Json:
         whole = _small(cluster_tags)
@@ -171,7 +174,7 @@ def _cluster_tags(*prefixes: str) -> Callable[[int], Json]:
 
 
 def _migration(count: int) -> Json:
-    """Return a cluster with so many migration tags per node, each with an allowed migration."""
+    """Return a cluster with `count` migration tags on each node, and permitted pairs of them."""
     whole = _small(
         ["htools:migration:m"] + [f"htools:allowmigration:m:{k}::m:{k + 1}" for k in range(count)]
     )
@@ -217,7 +220,10 @@ def _pools(count: int) -> Json:
 
 
 def _rules(kind: str, members: int, template: str = "drbd") -> Callable[[int], Json]:
-    """Return a maker of affinity constraints of `kind` on `members` instances each; 0: on all."""
+    """Return a function that adds affinity constraints of `kind` with `members` instances each.
+
+    With 0 `members`, all instances are in one constraint.
+    """
 
     def make(count: int) -> Json:
         each = members or count
@@ -230,7 +236,10 @@ def _rules(kind: str, members: int, template: str = "drbd") -> Callable[[int], J
 
 
 def _order(count: int) -> Json:
-    """Return a cluster with a chain of instances, each to be started after the one before."""
+    """Return a cluster with a chain of `count` instances.
+
+    Each must start after the previous one.
+    """
     whole = _crowd(count, "drbd")
     names = list(whole["instances"])
     for before, name in pairwise(names):
@@ -239,7 +248,7 @@ def _order(count: int) -> Json:
 
 
 def _keys(count: int) -> Json:
-    """Return a cluster with placement keys on the cluster, the nodes and the instances."""
+    """Return a cluster with `count` placement keys on the cluster, the nodes and the instances."""
     whole = _small([f"iallocator:key:c{k}:1:10" for k in range(count)])
     for one in whole["nodes"].values():
         one["tags"] = [f"iallocator:key:s{k}:1" for k in range(count)]
@@ -249,7 +258,7 @@ def _keys(count: int) -> Json:
 
 
 def _creations(count: int) -> Json:
-    """Return a cluster with forthcoming instances, which jobs in the queue will create."""
+    """Return a cluster with `count` forthcoming instances, which queued jobs will create."""
     whole = _crowd(count, "drbd")
     for number, one in enumerate(whole["instances"].values()):
         if number % 100:
@@ -264,7 +273,7 @@ def _creations(count: int) -> Json:
 
 
 def _repairs(count: int) -> Json:
-    """Return a cluster with instances that have a pending repair each, recorded by a tag."""
+    """Return a cluster with `count` instances that have a pending repair, recorded by a tag."""
     whole = _crowd(count, "drbd") | {"cluster_tags": ["ganeti:watcher:autorepair:failover"]}
     for number, one in enumerate(whole["instances"].values(), 1):
         tag = f"ganeti:watcher:autorepair:pending:failover:id{number}:1700000000:{number}"
@@ -273,7 +282,7 @@ def _repairs(count: int) -> Json:
 
 
 def _jobs(count: int) -> Json:
-    """Return a cluster with instances that have a repair of so many jobs each, recorded by tags."""
+    """Return a cluster with instances that have a repair of `count` jobs, recorded by tags."""
     whole = _small(["ganeti:watcher:autorepair:failover"])
     jobs = "+".join(str(k) for k in range(1, count + 1))
     for one in whole["instances"].values():
@@ -337,9 +346,9 @@ def request_in(whole: Json, kind: str) -> Json:
 
 
 class Growth:
-    """Represent processor seconds and peak MiB at N, 2N and 4N, and of a nearly empty input.
+    """Processor seconds and peak MiB at N, 2N and 4N, and of a nearly empty input.
 
-    `differ`: the exit status differs between sizes, so that the sizes are not comparable.
+    If `differ` is true, the exit status differs between sizes, so that they cannot be compared.
     """
 
     def __init__(self, base: Measured, sizes: list[Measured]) -> None:
@@ -359,16 +368,17 @@ class Growth:
 
 
 def _exponent(values: list[float], least: float) -> float | None:
-    """Return the growth from N to 4N as a power of N; None if the values are too small."""
+    """Return the growth from N to 4N as a power of N; None if the values are below `least`."""
     if values[-1] < least:
         return None
     return log2(values[-1] / max(values[0], least / 3)) / 2
 
 
 def measure(file: Path, words: str, into: Measured) -> None:
-    """Run `words` on a document, in a separate process that has loaded the array library.
+    """Run the arguments `words` on a document in a separate process, and add its time to `into`.
 
-    The program loads the library only for larger inputs. That must not count as growth.
+    The process has loaded the array library, which the program loads for larger inputs only; that
+    must not count as growth.
     """
     given = words.replace("page.html", str(file.with_name("page.html"))).split()
     child = f"""import os, sys
@@ -394,10 +404,10 @@ def _file(title: str, kind: str, count: int, folder: Path) -> Path:
 
 
 def grown(title: str, path: str, folder: Path, scale: float = 1.0, again: int = 0) -> Growth:
-    """Return how `path` grows with the dimension of this title, up to `scale` times 4N.
+    """Return how `path` grows with the dimension `title`, up to `scale` times 4N.
 
     Growth that seems excessive is measured up to `again` times more, and the fastest run of each
-    size counts. Separate processes make the documents, because the memory of a process counts for
+    size is used. Separate processes make the documents, because the memory of a process counts for
     the processes that it starts.
     """
     kind, words = (PATHS | REPAIR)[path]
@@ -424,9 +434,9 @@ def grown(title: str, path: str, folder: Path, scale: float = 1.0, again: int = 
 
 
 def rows(words: list[str], scale: float) -> Iterator[tuple[str, str, str, Growth]]:
-    """Yield each line with all of `words`.
+    """Yield each row that has all of `words`.
 
-    A line has the dimension, its largest value, the path, and the measurement.
+    A row has the dimension, its largest value, the path, and the measurement.
     """
     for title, dimension in DIMENSIONS.items():
         with tempfile.TemporaryDirectory() as name:

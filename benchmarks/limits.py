@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.limits`` writes ``benchmarks/LIMITS.md``: processor seconds from the start of
 each process to its end, including those for reading a file of 9 MB. ``python -m benchmarks.limits
-WORD ...`` prints the rows that contain one of the words. The limit itself is measured in processor
-time here, so that a busy machine measures the same as an idle one.
+WORD ...`` prints the rows that contain one of the words. The limit is measured in processor time
+here, so that a busy machine gives the results of an idle one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ COMMANDS = (
 )  # fmt: skip
 
 UNLIMITED = ("show", "show --json", "show --rules", "show --rules --json")
-"""Commands that search nothing and take no time limit: they must end by the usual time, too."""
+"""Commands without searches and time limit, which must end by the usual time, too."""
 
 REQUESTS = ("", "--strategy=lost-allocations", "--strategy=affinity", "--n1=strict", "--optimal",
             "--make-room=2", "explain", "--compat=hail")  # fmt: skip
@@ -76,7 +76,7 @@ LIMIT = 1.0
 """The time limit in seconds."""
 
 LATE = 0.5
-"""Seconds after the limit, or after reading if that takes longer, by which each path must end."""
+"""Seconds after the limit, or after reading if that takes longer, by which each run must end."""
 
 COLUMNS = ("| template | input | asked | s |", "|---|---|---|---:|")
 
@@ -93,11 +93,11 @@ takes no limit.
 """
 
 MOST = 60.0
-"""Seconds of processor time, beyond twice the limit, after which a process is ended."""
+"""Seconds of processor time, beyond twice the limit, after which a process is killed."""
 
 
 def inputs(template: str) -> Iterator[tuple[str, Json, tuple[str, ...]]]:
-    """Yield a name, a document, and the requests or commands to run on it."""
+    """Yield a name, a document, and the requests or commands to run on the document."""
     shape = Shape(250, template, groups=4, per_node=20, crowding=0.3)
     yield "allocate", allocate(shape), (*REQUESTS, *COMMANDS, *UNLIMITED)
     yield "multi-allocate of 40", multi_allocate(shape, 40), REQUESTS
@@ -117,7 +117,7 @@ def inputs(template: str) -> Iterator[tuple[str, Json, tuple[str, ...]]]:
 
 
 def main() -> None:
-    """Write the table, or print the rows that contain one of the words on the command line."""
+    """Write the table, or print the rows that contain one of the given words."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="only rows that contain one of these")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of processor time")
@@ -151,7 +151,7 @@ def main() -> None:
 
 
 def ended(options: str, limit: float, file: Path) -> Measured:
-    """Return the result of one run with `limit` seconds of processor time.
+    """Return the measurement of one run with `limit` seconds of processor time.
 
     Pages and the history of loads are written beside `file`, which has the loads beside it, too.
     """

@@ -1,6 +1,6 @@
 """Time whole processes: two commands alternate, so that a drifting machine affects both.
 
-Processor time is measured, because wall time depends on the other load of the machine.
+Processor time is measured, because wall time depends on other load of the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ENOUGH", "Measured", "in_turn", "run"]
 
 
 class Measured:
-    """Represent processor seconds and peak memory of the runs of one command.
+    """Processor seconds and peak memory of the runs of one command.
 
     ``statuses``: the exit statuses of its runs. ``limited``: a run was stopped at the time limit,
     so the times are lower bounds. ``rejected``: a run ended with exit status 2, so nothing was
@@ -35,14 +35,14 @@ class Measured:
 
     @property
     def again(self) -> bool:
-        """Return whether to run again: not after a stop, nor if all runs take too long."""
+        """Return whether to run again: not after a stop, nor if all runs took too long."""
         if not self.seconds:
             return True
         return not self.limited and sum(self.seconds) + self.seconds[-1] <= ENOUGH
 
 
 ENOUGH = 12.0
-"""Limit for the processor seconds of all runs of one command but the first."""
+"""Processor seconds of all runs of one command, except the first, after which it ends."""
 
 
 def in_turn(
@@ -50,9 +50,9 @@ def in_turn(
 ) -> tuple[Measured, Measured, float]:
     """Run both commands `pairs` times alternately, or a slow one less often.
 
-    `limits` returns how many seconds a run may take: ours for 0, theirs for the seconds that ours
-    took. Without a command `theirs`, only ours runs. Return both measurements and the median of the
-    ratios theirs/ours, pair by pair (0 without any).
+    `limits` returns how many seconds a run may take: for 0, a run of `ours`; for the seconds of our
+    run, a run of `theirs`. If `theirs` is empty, only `ours` runs. Return both measurements and the
+    median of the ratios theirs/ours, pair by pair (0 without any).
     """
     mine, peer = Measured(), Measured()
     for _ in range(pairs):
@@ -65,7 +65,7 @@ def in_turn(
 
 
 def run(command: Sequence[str], into: Measured, limit: float) -> None:
-    """Run a command with `limit` seconds of processor time."""
+    """Run a command with `limit` seconds of processor time, and add its time to `into`."""
     with subprocess.Popen(
         ["prlimit", f"--cpu={max(1, int(limit))}", *command],
         stdout=subprocess.DEVNULL,

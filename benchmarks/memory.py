@@ -1,9 +1,9 @@
 """Measure the peak memory of planners and large requests at 1 000 nodes and 20 000 instances.
 
 ``python -m benchmarks.memory [--limit SECONDS] [WORD ...]`` prints a table; with words (``drbd``,
-``squeeze``, ...), only lines with one of them. Each run has a ``--time-limit``. It counts processor
-time, as in `benchmarks.limits`, so that the load of the machine does not matter. Reading the
-document (5 MB) and writing the result are not part of it.
+``squeeze``, ...), only lines with one of them. Each run has a ``--time-limit``, which counts
+processor time, as in `benchmarks.limits`, so that the load of the machine does not matter. Reading
+the document (5 MB) and writing the result are not included.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from iallocator.aliases import Json
 TEMPLATES = ("drbd", "rbd", "plain")
 LIMIT = 30.0
 EVERY = 23
-"""One of this many nodes is offline, if some are."""
+"""Distance of offline nodes, if some are offline: one of so many nodes."""
 
 ALLOCATE = (
     "balance", "balance --cost=2000", "balance --evac-mode",
@@ -53,11 +53,11 @@ ASKED: dict[str, tuple[str, ...]] = {
     "change-group of 40, 20 groups": BATCH,
     "change-group of 1000, 20 groups": ("",),
 }
-"""Input -> what runs on it: a command or the options of a request."""
+"""Input -> the commands, or the options of requests, that run on it."""
 
 
 def document(name: str, template: str) -> Json:
-    """Return the input of this name; the first quarter of the nodes has 30 % more instances."""
+    """Return the document `name`; the first quarter of its nodes has 30 % more instances."""
     whole = Shape(1000, template, per_node=20, crowding=0.3)
     groups = Shape(50, template, groups=20, per_node=20, crowding=0.3)
     full = Shape(1000, template, per_node=20, crowding=0.1, fullness=0.75)
@@ -74,7 +74,7 @@ def document(name: str, template: str) -> Json:
 
 
 def offline(whole: Json) -> Json:
-    """Mark every `EVERY`-th node offline, and allow all repairs of its instances."""
+    """Return the document with every `EVERY`-th node offline, and all repairs permitted."""
     for name in list(whole["nodes"])[::EVERY]:
         whole["nodes"][name]["offline"] = True
     return whole | {"cluster_tags": ["ganeti:watcher:autorepair:reinstall"]}
@@ -89,7 +89,7 @@ def write(name: str, template: str, file: Path) -> None:
 
 
 def main() -> None:
-    """Print the table: one line for each input, command and template."""
+    """Print the table with one line for each input, command and template."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit", type=float, default=LIMIT, help="of each, processor seconds")
     parser.add_argument("words", nargs="*", help="only lines with one of these")
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def shown(found: Measured) -> str:
-    """Return peak and time; for a run that was stopped they are lower bounds."""
+    """Return peak and time of a run as text; those of a stopped run are lower bounds."""
     if found.rejected:
         return "refused | "
     more = "> " if found.limited else ""

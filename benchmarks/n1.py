@@ -1,7 +1,7 @@
 """Compare the times of ``--n1 no-worse`` and ``no-new``, and of searches for single failures.
 
 ``python -m benchmarks.n1 [--rounds N] [--clusters N]`` prints the tables of `benchmarks/N1.md`. The
-processor time of this process counts; runs in both modes alternate.
+processor time of this process is measured; runs in both modes alternate.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ NODES = 80
 """Number of nodes of the clusters with searched failures."""
 
 PIECES = 10
-"""Instances on each of these nodes; all nodes have instances of equal sizes."""
+"""Instances on each node of these clusters; all nodes have instances of equal sizes."""
 
 SMALLEST, LARGEST = 800, 9000
-"""MiB of an instance."""
+"""Least and largest MiB of an instance."""
 
 ROOMS = 4
-"""Number of nodes with free capacity, together hardly more than one failed node needs."""
+"""Number of nodes with free capacity, together hardly more than a failed node needs."""
 
 LITTLE = 700
-"""MiB that the other nodes have free."""
+"""Free MiB of each of the other nodes."""
 
 FAILURES = 3
 """Number of failures that are searched in each cluster."""
 
 
 class Asked(NamedTuple):
-    """Represent one request in both modes: milliseconds of each run, alternately."""
+    """One request in both modes: milliseconds of each run, alternately."""
 
     usual: list[float]
     exact: list[float]
 
     @property
     def ratio(self) -> float:
-        """Return the median of the ratios of the time in the exact mode to the usual mode."""
+        """Return the median of the ratios of the time with ``no-worse`` to that with ``no-new``."""
         return statistics.median(b / a for a, b in zip(self.usual, self.exact))
 
 
@@ -86,7 +86,10 @@ def print_row(title: str, found: Asked) -> None:
 
 
 def asked(request: Json, rounds: int) -> Asked:
-    """Run the request `rounds` times in both modes, after one run to load the modules."""
+    """Return the times of `rounds` runs of the request in both modes.
+
+    One more run before them loads the modules.
+    """
     raw = json.dumps(request).encode()
     found = Asked([], [])
     for turn in range(rounds + 1):
@@ -99,9 +102,9 @@ def asked(request: Json, rounds: int) -> Asked:
 
 
 def tight(seed: int) -> Json:
-    """Return a cluster on shared storage in which a failed node's instances fit in one way only.
+    """Return a cluster in which a failed node's instances fit in one way only.
 
-    All nodes have equal instances.
+    Instances are on shared storage, and all nodes have equal instances.
     """
     rng = Random(f"n1/{seed}")
     sizes = rng.sample(range(SMALLEST, LARGEST), PIECES)
@@ -132,9 +135,10 @@ def _shared(home: str, memory: int) -> Json:
 
 
 def searches(clusters: int) -> Iterator[tuple[float, bool]]:
-    """Yield milliseconds and result of each failure that sums and one order of moves do not decide.
+    """Yield milliseconds and result of each failure that needs a search.
 
-    Each failure has a new search without stored results.
+    Sums, and one order of moves, do not decide it. Each failure has a new search without stored
+    results.
     """
     rules = Rules("no-worse")
     for seed in range(clusters):

@@ -1,9 +1,7 @@
 """Measure how far greedy placement is from the optimum, and the time of the proof.
 
-    python -m benchmarks.optimal
-
-Batches of new instances of mixed sizes on generated clusters are answered with ``--optimal``. The
-output is a Markdown table.
+`python -m benchmarks.optimal` answers batches of new instances of mixed sizes on generated clusters
+with ``--optimal``. The output is a Markdown table.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from iallocator.cli import answer
 CASES = (
     (6, "rbd", 3), (10, "rbd", 3), (10, "rbd", 4), (20, "rbd", 4), (6, "drbd", 2), (10, "drbd", 2),
 )  # fmt: skip
-"""Nodes, template, instances in the batch."""
+"""Number of nodes, disk template, and number of instances in the batch."""
 
 CLUSTERS = 10
 LIMIT = 20
@@ -41,7 +39,7 @@ def batch(nodes: int, template: str, count: int, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure every case and print the table."""
+    """Measure every case of --optimal, and print the table."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     print(
         "| nodes | template | instances | proved | greedy is the optimum | mean gap | "

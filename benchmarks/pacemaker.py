@@ -1,9 +1,8 @@
-"""Order live migrations by Pacemaker's scheduler (`crm_simulate`) and by ours.
+"""Order live migrations by Pacemaker's scheduler (`crm_simulate`) and by this program.
 
-    python -m benchmarks.pacemaker [PROBLEMS]
-
-prints the table of `docs/explanation/measurements.md`.  A problem: nodes with so much memory, and
-virtual machines that run on one node and must move to another; both placements fit.
+`python -m benchmarks.pacemaker [PROBLEMS]` prints the table of `docs/explanation/measurements.md`.
+A problem has nodes with some memory, and virtual machines that run on one node and must move to
+another; both placements fit.
 """
 
 from __future__ import annotations
@@ -26,16 +25,20 @@ __all__ = ["Graph", "Problem", "available", "ours", "pacemakers", "problem"]
 
 TOOL = "crm_simulate"
 ROUNDS = 20
-"""Number of random orders that are executed per graph."""
+"""Number of random orders that are executed for each graph."""
 
 DIGEST = "f2317cad3d54cec5d7d7aa7d0bf35cf8"
-"""Pacemaker's digest of an agent without parameters; without it, Pacemaker restarts all."""
+"""Pacemaker's digest of empty parameters; without it, Pacemaker restarts all machines."""
 
 AGENT = {"type": "Dummy", "class": "ocf", "provider": "pacemaker"}
 
 
 class Problem:
-    """`capacity` of each of `nodes` nodes; machine -> (memory, current node, target node)."""
+    """A problem of moves.
+
+    Each of `nodes` nodes has the memory `capacity`; a machine has its memory, its current and its
+    target node.
+    """
 
     def __init__(
         self, nodes: int, capacity: int, machines: dict[str, tuple[int, int, int]]
@@ -46,10 +49,10 @@ class Problem:
 
 
 class Graph:
-    """Represent a transition: the dependencies of each action, and its effect on nodes.
+    """The dependencies of actions, and their effects on nodes.
 
     `waits`: action -> actions that must end before it. `owner`: action -> machine. `takes`,
-    `frees`: action -> (node, memory), which is taken at its start and freed at its end.
+    `frees`: action -> (node, memory), which is used from its start on, or freed at its end.
     """
 
     def __init__(self) -> None:
@@ -59,7 +62,7 @@ class Graph:
         self.frees: dict[str, tuple[int, int]] = {}
 
     def ordered(self) -> dict[str, set[str]]:
-        """Return machine -> other machines with an action that one of its actions depends on."""
+        """Return machine -> other machines with an action on which one of its actions depends."""
         found: dict[str, set[str]] = {}
         for action, machine in self.owner.items():
             before = {self.owner[one] for one in self._before(action) if one in self.owner}
@@ -76,7 +79,7 @@ class Graph:
         return seen
 
     def longest(self) -> int:
-        """Return the largest number of migrations that run one after the other."""
+        """Return the largest number of migrations that must run one after the other."""
         length: dict[str, int] = {}
 
         def of(action: str) -> int:
@@ -119,7 +122,7 @@ def available() -> bool:
 
 
 def problem(seed: int) -> Problem:
-    """Return problem number `seed`, with 40 to 85 percent of all memory in use."""
+    """Return the random problem with this seed, with 40 to 85 % of all memory in use."""
     rng = Random(f"pacemaker/{seed}")
     nodes, capacity = rng.randint(3, 6), 12
     now, then = [capacity] * nodes, [capacity] * nodes
@@ -140,7 +143,7 @@ def problem(seed: int) -> Problem:
 
 
 def ours(one: Problem) -> Graph:
-    """Return our transition."""
+    """Return the transition of this program for the problem."""
     group = Group(0, "uuid", "default", Policy(()))
     instances = [
         Instance(name, Backend(memory), Disks("rbd"), nodes=(present,))
@@ -260,7 +263,7 @@ def _operation(history: ET.Element, k: int, here: bool) -> None:
 
 
 class Figures:
-    """Represent sums over problems for one scheduler."""
+    """Sums over problems for one scheduler."""
 
     def __init__(self) -> None:
         self.waits = 0
@@ -268,7 +271,7 @@ class Figures:
         self.overfull = 0
 
     def add(self, one: Problem, graph: Graph) -> bool:
-        """Count one problem; return whether some order that the graph allows overfills a node."""
+        """Count one problem; return whether some order that the graph permits overfills a node."""
         rng = Random(0)
         overfull = any(graph.overfull(one, rng) for _ in range(ROUNDS))
         self.waits += sum(map(len, graph.ordered().values()))
@@ -295,7 +298,7 @@ def measure(seeds: range) -> dict[str, tuple[int, Figures, Figures]]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure all problems, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("problems", type=int, nargs="?", default=300, help="so many (300)")
     asked = parser.parse_args().problems

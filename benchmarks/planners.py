@@ -46,7 +46,7 @@ def balance(
 
 
 NO_TIERS = "--tiered-alloc=1m,1m,1"
-"""A size that no policy allows: the tiers end at once."""
+"""A size for tiers that no policy permits, so that no tiers are counted."""
 
 
 def capacity(
@@ -182,7 +182,10 @@ def repair(nodes: int) -> Case:
 
 
 def reboot(nodes: int, template: str) -> Case:
-    """Return a case of reboot. Instances that cannot fail over are moved; drbd instances can."""
+    """Return a case of reboot.
+
+    Instances that cannot fail over are moved; drbd instances can fail over.
+    """
     return Case(
         f"reboot, {nodes} nodes {template}",
         lambda: document(Shape(nodes, template)),
@@ -255,4 +258,4 @@ PLANNERS = (
         for crowding in (0.0, 0.3)
     ),
 )
-"""In the order of the table."""
+"""The measured cases of planners, in the order of the table."""

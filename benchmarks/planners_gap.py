@@ -47,10 +47,10 @@ TEMPLATES = {
     "mixed": (("drbd", "rbd"), "rbd"),
     "mixed, drbd": (("drbd", "rbd"), "drbd"),
 }
-"""Kind of cluster -> disk templates of its instances, and of those that are added."""
+"""Kind of cluster -> disk templates of its instances, and of instances that are added."""
 
 STEPS = 300_000
-"""If trying every placement takes more steps, the cluster is left out."""
+"""Number of steps of the brute force after which a cluster is left out."""
 
 
 class Wanted:
@@ -63,11 +63,11 @@ class Wanted:
 
 
 class TooManyError(Exception):
-    """Trying every placement takes too long."""
+    """Raised if trying every placement takes too long."""
 
 
 class Steps:
-    """Count the remaining steps of a search by brute force, initially `STEPS`."""
+    """The remaining steps of a search by brute force, initially `STEPS`."""
 
     def __init__(self) -> None:
         self.left = STEPS
@@ -106,7 +106,7 @@ def free_of(machines: Sequence[Machine], homes: Sequence[Home]) -> list[list[flo
 def restarts(
     items: Sequence[tuple[int, int, Sequence[int]]], free: list[list[float]], steps: Steps
 ) -> bool:
-    """Return whether all items (MiB of memory, of disk, nodes) find a place in `free`."""
+    """Return whether all items (MiB of memory, of disk, nodes) fit into the amounts `free`."""
     if not items:
         return True
     steps.spend()
@@ -127,7 +127,7 @@ def restarts(
 
 
 def tolerated(count: int, homes: Sequence[Home], free: list[list[float]], steps: Steps) -> bool:
-    """Return whether the instances of every node restart on the other nodes."""
+    """Return whether the instances of every node can restart on the other nodes."""
     for failed in range(count):
         others = [k for k in range(count) if k != failed]
         items = []
@@ -143,7 +143,7 @@ def tolerated(count: int, homes: Sequence[Home], free: list[list[float]], steps:
 
 
 def reserved_of(count: int, homes: Sequence[Home]) -> list[int]:
-    """Return the MiB that each node reserves for the failure of the worst primary node."""
+    """Return the MiB that each node reserves for the failure of any one primary node."""
     peers: dict[tuple[int, int], int] = {}
     for home in homes:
         if home.template == "drbd":
@@ -173,7 +173,8 @@ def most(
     """Return how many instances can be added; -1: the cluster violates N+1; None: unknown.
 
     Fewer instances keep what more instances keep. So placements of one more instance are those of
-    one less, with an instance added. `checks_restarts`: by default for instances on one node.
+    one less, with an instance added. `checks_restarts` is by default true for instances on one
+    node.
     """
     count, pair = len(machines), wanted.template == "drbd"
     places = [
@@ -207,12 +208,12 @@ def most(
 
 
 def size_of(wanted: Wanted) -> Size:
-    """Return the size of the instances to add as the planner has it."""
+    """Return the size of the instances to add as an object of the planner."""
     return Size(wanted.memory, wanted.disk, 1, 1, wanted.template, 1)
 
 
 def ours(text: str, wanted: Wanted, n1: str = "", tiered: bool = False) -> tuple[list[int], float]:
-    """Return the sizes (MiB of memory) that `capacity` places, and the processor time in s."""
+    """Return the sizes (MiB of memory) that `capacity` places, and the processor seconds."""
     cluster = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
     start = process_time()
     size = size_of(wanted)
@@ -225,7 +226,7 @@ def ours(text: str, wanted: Wanted, n1: str = "", tiered: bool = False) -> tuple
 
 
 def hspace(text: str, wanted: Wanted) -> tuple[int, list[tuple[int, int, int]]]:
-    """Return the number that hspace places, and its tiers: MiB of memory, of disk, and how many."""
+    """Return the number that hspace places, and its tiers: MiB of memory, of disk, count."""
     with tempfile.NamedTemporaryFile("w", suffix=".data") as file:
         file.write(text)
         file.flush()
@@ -301,13 +302,13 @@ MOVABLE = {"shared": ("rbd",), "mixed": ("drbd", "rbd", "rbd", "rbd"),
 """Kind of cluster for squeeze and reboot -> disk templates of its instances."""
 
 RESERVE = 2 * 128
-"""MiB of memory that every node keeps for two standard instances of the policy."""
+"""MiB of memory that each node keeps for two standard instances of the policy."""
 
 
 def freeable(machines: Sequence[Machine], homes: Sequence[Home]) -> int | None:
     """Return how many nodes can be freed by moving instances on shared storage; None: unknown.
 
-    -1: the cluster violates N+1.
+    The result is -1 if the cluster violates N+1.
     """
     steps, count = Steps(), len(machines)
     try:
@@ -327,7 +328,7 @@ def freeable(machines: Sequence[Machine], homes: Sequence[Home]) -> int | None:
 def _packs(
     machines: Sequence[Machine], homes: Sequence[Home], on: Sequence[int], steps: Steps
 ) -> bool:
-    """Return whether the instances can be on the nodes `on` alone, with reserve and N+1."""
+    """Return whether the instances fit on the nodes `on` alone, with reserve and N+1."""
     movable = sorted((h for h in homes if h.template == "rbd"), key=lambda home: -home.memory)
     staying = [home for home in homes if home.template != "rbd"]
     kept = reserved_of(len(machines), homes)
@@ -396,7 +397,7 @@ def squeeze_table(seeds: Sequence[int]) -> list[str]:
 
 
 def reboot_case(seed: int, kind: str) -> tuple[list[Machine], list[Home]]:
-    """Return a cluster of 3 to 6 nodes that is so full that nodes are hard to drain."""
+    """Return a random cluster of 3 to 6 nodes that are so full that few can be drained."""
     rng = Random(f"reboot {seed} {kind}")
     memory, equal = rng.choice([16384, 24576, 32768]), rng.random() < 0.6
     machines = []
@@ -410,10 +411,11 @@ def reboot_case(seed: int, kind: str) -> tuple[list[Machine], list[Home]]:
 def drains(
     machines: Sequence[Machine], homes: Sequence[Home], off: Sequence[int], steps: Steps
 ) -> bool:
-    """Return whether the instances on the nodes `off` run elsewhere while these are offline.
+    """Return whether the instances on the nodes `off` can run on other nodes.
 
-    drbd instances go to their secondary, others to any node. The other
-    nodes then tolerate each failure; an instance with its secondary off only uses its node.
+    The nodes `off` are offline meanwhile. drbd instances fail over to their secondary, others move
+    to any node. The other nodes then tolerate each failure; an instance with its secondary off only
+    uses its node.
     """
     on = [k for k in range(len(machines)) if k not in off]
     position = {node: k for k, node in enumerate(on)}
@@ -449,7 +451,7 @@ def drains(
 def fewest_groups(
     machines: Sequence[Machine], homes: Sequence[Home]
 ) -> tuple[list[int], int] | None:
-    """Return the nodes that can be drained alone, and the least number of groups of all of them.
+    """Return the nodes that can be drained alone, and the least number of groups of them.
 
     None: unknown, or the cluster violates N+1. The two nodes of a drbd instance are never drained
     together.
@@ -484,7 +486,7 @@ def fewest_groups(
 
 
 def rebooted(text: str) -> tuple[list[int], int, float]:
-    """Return the nodes that `reboot` drains, the number of groups, and the processor time in s."""
+    """Return the nodes that `reboot` drains, the number of groups, and the processor seconds."""
     cluster = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
     start = process_time()
     done = plan_reboots(cluster, Settings(), RebootOptions(force=True))
@@ -536,7 +538,7 @@ TABLES: dict[str, Callable[[Sequence[int]], list[str]]] = {
     "squeeze": squeeze_table,
     "reboot": reboot_table,
 }
-"""Planner -> the lines of its table."""
+"""Planner -> function that returns the lines of its table."""
 
 
 def page(seeds: Sequence[int], planners: Sequence[str]) -> Iterator[str]:
@@ -555,7 +557,7 @@ def page(seeds: Sequence[int], planners: Sequence[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the tables, or write the page."""
+    """Print the tables of planners, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clusters", type=int, default=200, help="clusters of each kind")
     parser.add_argument("--first", type=int, default=1, help="the first seed")

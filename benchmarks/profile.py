@@ -50,9 +50,9 @@ print(json.dumps({name: round(took[name], 2) for name in names}))
 def stages(raw: bytes) -> dict[str, Any]:
     """Return the milliseconds of each stage.
 
-    ``imports``, ``decode`` (JSON), ``model`` and ``state`` (from the document), ``arrays``
-    (loading the array library, where it pays, and the handler), ``kernel`` (the whole
-    answer without the N+1 test), ``N+1`` (what the test adds), ``encode``.
+    ``imports``, ``decode`` (JSON), ``model`` and ``state`` (from the document), ``arrays`` (loading
+    the array library if it is used, and the handler), ``kernel`` (the whole answer without the N+1
+    test), ``N+1`` (what the test adds), ``encode``.
     """
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], input=raw, capture_output=True, check=True

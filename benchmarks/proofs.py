@@ -27,10 +27,10 @@ FILL = {"capacity": (0.2, 0.8), "squeeze": (0.2, 0.6), "reboot": (0.3, 0.75),
 """Planner -> the least and the largest share of memory in use."""
 
 OPTIMAL = ("capacity", "squeeze", "reboot", "compress", "redistribute", "place")
-"""The planners with the option."""
+"""Planners with the option --optimal."""
 
 BETWEEN = ("compress", "redistribute")
-"""The planners of clusters with several groups."""
+"""Planners of clusters with several groups."""
 
 
 def cluster_of(planner: str, seed: int, kind: str) -> Case:
@@ -67,7 +67,7 @@ def cluster_of(planner: str, seed: int, kind: str) -> Case:
 
 
 def words_of(planner: str, seed: int) -> list[str]:
-    """Return the command."""
+    """Return the command and its options for a cluster of a planner."""
     if planner == "capacity":
         rng = Random(f"proofs {seed}")
         memory = rng.choice([2048, 3072, 4096, 6144])
@@ -76,7 +76,7 @@ def words_of(planner: str, seed: int) -> list[str]:
 
 
 def run(planner: str, seed: int, kind: str, *more: str) -> tuple[dict[str, Any], float]:
-    """Return the document of a plan, and the seconds."""
+    """Return the document of a plan, and the seconds that it took."""
     with NamedTemporaryFile("w", suffix=".data") as file:
         file.write(cluster_of(planner, seed, kind).text())
         file.flush()
@@ -99,8 +99,8 @@ def run(planner: str, seed: int, kind: str, *more: str) -> tuple[dict[str, Any],
 def proofs_table(seeds: Sequence[int]) -> list[str]:
     """Return the lines of the table: the share of plans that are proved, and the seconds.
 
-    Plans without a bound (`squeeze` that powers nodes on) are left out. Better: plans that have
-    another result with ``--optimal``.
+    Plans without a bound (`squeeze` that powers nodes on) are left out. The column "better" counts
+    plans with another result with ``--optimal``.
     """
     lines = [
         "| planner | storage | plans | proved | mean s | longest s | with `--optimal` | mean s |"

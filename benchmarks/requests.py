@@ -87,4 +87,4 @@ REQUESTS = (
         5.0,
     ),
 )
-"""In the order of the table."""
+"""The measured cases of requests, in the order of the table."""

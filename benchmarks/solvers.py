@@ -1,12 +1,10 @@
 """Compare two solvers for the exact search, HiGHS and CP-SAT, on equal problems.
 
-    python -m benchmarks.solvers
-
-Both packages (``highspy``, ``ortools``) must be installed; each runs in a process of its own,
-because they cannot be loaded together. Medians over the problems of each size are measured: seconds
-to the first answer, and seconds to the proof that there is none. For each package, the size on disk
-with its dependencies and the seconds to import it are measured. The result is
-``benchmarks/SOLVERS.md``.
+`python -m benchmarks.solvers` needs both packages (``highspy``, ``ortools``); each runs in a
+process of its own, because they cannot be loaded together. Medians over the problems of each size
+are measured: seconds to the first answer, and seconds to the proof that there is none. For each
+package, the size on disk with its dependencies and the seconds to import it are measured. The
+result is ``benchmarks/SOLVERS.md``.
 """
 
 from __future__ import annotations
@@ -125,7 +123,7 @@ def import_seconds(module: str) -> float:
 
 
 def _results(solver: str) -> list[list[tuple[str, float]]]:
-    """Return the status and the seconds of every problem per size, from a separate process."""
+    """Return the status and the seconds of every problem by size, from a separate process."""
     command = [sys.executable, "-m", "benchmarks.solvers", solver]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     results: list[list[tuple[str, float]]] = json.loads(done.stdout)
@@ -140,7 +138,7 @@ def measure(solver: str) -> None:
 
 
 def main() -> None:
-    """Measure and write the report."""
+    """Measure both solvers, and write the report."""
     lines = [
         "# Solvers for exact search",
         "",
@@ -174,7 +172,7 @@ def main() -> None:
 
 
 def _asked() -> str:
-    """Return the one solver to measure; "" for the report on both, which must be installed."""
+    """Return the name of the one solver to measure; "" for the report on both."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("solver", nargs="?", choices=list(PACKAGES), help="measure this one alone")
     solver = parser.parse_args().solver

@@ -1,10 +1,8 @@
 """Measure the whole process of a small allocation for several installed plugins.
 
-``python -m benchmarks.startup [--runs N] PLUGIN...``
-
-The plugins, a bare interpreter and hail (if it is installed) run alternately, in a new order in
-each round. The command prints a table in milliseconds: processor time (user and system) and wall
-time, median and minimum.
+``python -m benchmarks.startup [--runs N] PLUGIN...`` runs the plugins, a bare interpreter and hail
+(if it is installed) alternately, in a new order in each round. The command prints a table in
+milliseconds: processor time (user and system) and wall time, median and minimum.
 """
 
 from __future__ import annotations

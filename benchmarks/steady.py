@@ -42,11 +42,14 @@ STEPS_PER_DAY = 24 * 3600 // STEP
 CPUS, MEMORY, DISK = 32, 131072, 8_000_000
 OVERLOAD = 0.9
 NIGHT = 2 * 3600
-"""Seconds after midnight at which nightly policies act."""
+"""Seconds after midnight at which nightly policies balance."""
 
 
 class Scenario(NamedTuple):
-    """Describe a kind of cluster; `fill` is the memory of instances as a share of that of nodes."""
+    """The description of a kind of cluster.
+
+    `fill` is the memory of instances as a share of the memory of nodes.
+    """
 
     name: str
     nodes: int
@@ -63,7 +66,7 @@ SCENARIOS = (
 
 @dataclass(slots=True)
 class Guest:
-    """Represent an instance; loads in cpus, memory and disk in MiB."""
+    """An instance; loads are in cpus, memory and disk in MiB."""
 
     memory: int
     vcpus: int
@@ -80,7 +83,7 @@ class Guest:
 
 
 class World:
-    """Represent the cluster; every policy meets the same events in a world of the same seed.
+    """A simulated cluster; equal seeds give equal events for every policy.
 
     Attributes
     ----------
@@ -105,11 +108,11 @@ class World:
             self._arrive()
 
     def memory(self, node: str = "") -> int:
-        """Return the memory of all instances, or of the primary instances of a node, in MiB."""
+        """Return the MiB of all instances, or of the primary instances of `node`."""
         return sum(one.memory for one in self.guests.values() if node in ("", one.nodes[0]))
 
     def loads(self, loads: dict[str, float] | None = None) -> dict[str, float]:
-        """Return the load of each node as a share of its cpus, of true loads or of `loads`."""
+        """Return the load of each node as a share of its cpus, from true loads or from `loads`."""
         found = dict.fromkeys(self.names, 0.0)
         for name, one in self.guests.items():
             found[one.nodes[0]] += (one.load if loads is None else loads.get(name, 0.0)) / CPUS
@@ -141,7 +144,7 @@ class World:
         self.samples = [*self.samples[1 - STEPS_PER_DAY :], sample]
 
     def measured(self, steps: int = 1) -> dict[str, float]:
-        """Return the mean of the last samples of each instance."""
+        """Return the mean of the last `steps` samples of each instance."""
         return {
             name: mean(seen)
             for name in self.guests
@@ -181,7 +184,7 @@ class World:
         return "\n".join([*lines, "", "", ""])
 
     def _arrive(self) -> None:
-        """Add an instance on the node with the most free memory of three drawn ones."""
+        """Add an instance on the node with the most free memory of three random ones."""
         draw = self.random
         memory = draw.choice([4096, 8192, 8192, 16384, 16384])
         vcpus = max(2, memory // 2048)
@@ -198,7 +201,7 @@ class World:
 
 
 class Policy:
-    """Do nothing; subclasses override `act`, which is called after each step."""
+    """A policy that does nothing; subclasses override `act`, which is called after each step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -234,12 +237,12 @@ def at_night(world: World) -> bool:
 
 
 class Hbal(Policy):
-    """Run hbal each night with the last sample of the loads."""
+    """Policy that runs hbal each night with the last sample of the loads."""
 
     steps = 1
 
     def act(self, world: World) -> None:
-        """Run hbal, and set the placement that it writes."""
+        """Run hbal at night, and set the placement that it writes."""
         if not at_night(world):
             return
         files = self.files(world, world.measured(self.steps))
@@ -252,26 +255,29 @@ class Hbal(Policy):
 
 
 class HbalMean(Hbal):
-    """Run hbal each night with the mean loads of the day."""
+    """Policy that runs hbal each night with the mean loads of the day."""
 
     steps = STEPS_PER_DAY
 
 
 class Nightly(Policy):
-    """Run ``balance`` each night with the mean loads of the day, and at most five moves."""
+    """Policy that runs ``balance`` each night with mean loads, for at most five moves."""
 
     def act(self, world: World) -> None:
-        """Run ``balance``."""
+        """Run ``balance`` at night."""
         if at_night(world):
             files = self.files(world, world.measured(STEPS_PER_DAY))
             self.balance(world, *files, "--min-gain", "0.1", "--max-length", "5")
 
 
 class Rule(Policy):
-    """Move instances off the busiest node each half hour: to the idlest node, or the secondary."""
+    """Policy that moves instances off the busiest node each half hour.
+
+    The target is the least loaded node, or the secondary of a drbd instance.
+    """
 
     def act(self, world: World) -> None:
-        """Move while the loads of nodes differ too much."""
+        """Move instances while the loads of nodes differ too much."""
         if world.time % 1800:
             return
         measured = world.measured(3)
@@ -300,12 +306,15 @@ class Rule(Policy):
         high: str,
         targets: dict[str, str],
     ) -> str | None:
-        """Return the instance to move, one of `targets` (instance -> its next node), or None."""
+        """Return the instance to move, one of `targets`; None if there is none.
+
+        `targets` maps instances to their next nodes.
+        """
         raise NotImplementedError
 
 
 class ProxLB(Rule):
-    """Balance as ProxLB: while two nodes differ by more than 10 %, the closest instance moves."""
+    """Policy of ProxLB: while two nodes differ by more than 10 %, the closest instance moves."""
 
     def choose(
         self,
@@ -323,7 +332,7 @@ class ProxLB(Rule):
 
 
 class ProxmoxCrs(Rule):
-    """Balance as Proxmox CRS: one move if the imbalance exceeded 30 % three times.
+    """Policy of Proxmox CRS: one move if the imbalance exceeded 30 % three times.
 
     The move must improve the imbalance by 10 %.
     """
@@ -343,7 +352,7 @@ class ProxmoxCrs(Rule):
         high: str,
         targets: dict[str, str],
     ) -> str | None:
-        """Return the instance that lowers the imbalance most by its move."""
+        """Return the instance with the move that lowers the imbalance most."""
 
         def imbalance(of_nodes: dict[str, float]) -> float:
             return pstdev(of_nodes.values()) / mean(of_nodes.values())
@@ -362,13 +371,13 @@ class ProxmoxCrs(Rule):
 
 
 class Steady(Policy):
-    """Run ``balance --steady`` every hour."""
+    """Policy that runs ``balance --steady`` every hour."""
 
     interval = 3600
     options: tuple[str, ...] = ()
 
     def act(self, world: World) -> None:
-        """Run a round with the last sample."""
+        """Run ``balance --steady`` with the last sample of the loads."""
         if world.time % self.interval:
             return
         files = self.files(world, world.measured(1))
@@ -381,7 +390,7 @@ class Steady(Policy):
 
 
 class SteadySixHours(Steady):
-    """Run ``balance --steady`` every six hours."""
+    """Policy that runs ``balance --steady`` every six hours."""
 
     interval = 6 * 3600
 
@@ -399,7 +408,7 @@ POLICIES: dict[str, Callable[[Path], Policy]] = {
 
 
 class Figures(NamedTuple):
-    """Represent the figures of one month: moves, copied disks, deviation, and overloaded hours."""
+    """The results of one month: moves, copied disks, deviation, and overloaded hours."""
 
     moves: int
     back: int
@@ -409,7 +418,7 @@ class Figures(NamedTuple):
 
 
 def live(work: tuple[str, Scenario, int]) -> Figures:
-    """Simulate a month with a policy."""
+    """Return the results of a simulated month with a policy."""
     policy, scenario, seed = work
     with tempfile.TemporaryDirectory() as folder:
         world, acting = World(scenario, seed), POLICIES[policy](Path(folder))

@@ -1,9 +1,9 @@
 """Measure requests and planners with and without tags for constraints, in pairs.
 
 ``python -m benchmarks.tags [--pairs N] [--nodes N,...] [--only WORD,...]`` prints a table for
-``benchmarks/TAGS.md``: the median of the processor times without tags, and for each kind of tag
-the median of the ratios of pairs. Both runs of a pair are made one after the other in this
-process, in alternating order, so that a busy machine slows down both.
+``benchmarks/TAGS.md``: the median of the processor times without tags, and for each kind of tag the
+median of the ratios of pairs. Both runs of a pair are made one after the other in this process, in
+alternating order, so that a busy machine slows down both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from iallocator.cli import answer
 from iallocator.cli import main as run_command
 
 SHARE = 3
-"""One of this many instances, and of nodes, has the tags."""
+"""Distance of instances, and of nodes, with tags: one of so many."""
 
 
 def _some(table: Json) -> list[Json]:
@@ -33,7 +33,7 @@ def _some(table: Json) -> list[Json]:
 
 
 def labels(whole: Json) -> None:
-    """Label most nodes; some instances require or prefer the label."""
+    """Add labels to most nodes, and tags for them to some instances."""
     for number, node in enumerate(whole["nodes"].values()):
         node["tags"] = ["ssd"] if number % 4 else []
     for name, raw in whole["instances"].items():
@@ -49,7 +49,7 @@ def hash_of(name: str) -> int:
 
 
 def preferred(whole: Json) -> None:
-    """Some instances prefer nodes with a label."""
+    """Add tags to some instances that prefer nodes with a label."""
     for node in _some(whole["nodes"]):
         node["tags"] = ["ssd"]
     for raw in _some(whole["instances"]):
@@ -57,24 +57,24 @@ def preferred(whole: Json) -> None:
 
 
 def stickiness(whole: Json) -> None:
-    """Some instances stay unless a move gains 0.001."""
+    """Add a stickiness of 0.001 to some instances."""
     for raw in _some(whole["instances"]):
         raw["tags"] = ["iallocator:stickiness:0.001"]
 
 
 def spread(whole: Json) -> None:
-    """Pairs of instances are apart by group, as a preference."""
+    """Add soft separations by group to pairs of instances."""
     for number, raw in enumerate(_some(whole["instances"])):
         raw["tags"] = [f"iallocator:separate:should:pair{number // 2}:group"]
 
 
 def disk_reserve(whole: Json) -> None:
-    """Each node keeps 1 % of its disk free."""
+    """Add a disk reserve of 1 % to each node."""
     whole["cluster_tags"] = ["iallocator:disk-reserve:1%"]
 
 
 def memory_ratio(whole: Json) -> None:
-    """Each node may allocate 1 % more memory."""
+    """Add a memory ratio of 1.01 to the cluster's nodes."""
     whole["cluster_tags"] = ["iallocator:memory-ratio:1.01"]
 
 
@@ -98,7 +98,7 @@ KINDS: dict[str, Callable[[Json], None]] = {
     "memory ratio": memory_ratio,
     "volume groups": volume_groups,
 }
-"""Kind of tag -> what adds such tags to a document."""
+"""Kind of tag -> function that adds such tags to a document."""
 
 TASKS: dict[str, tuple[str, ...]] = {
     "allocate": (),
@@ -106,11 +106,11 @@ TASKS: dict[str, tuple[str, ...]] = {
     "balance": ("balance",),
     "check": ("check", "--no-simulation"),
 }
-"""Task -> the command; () for a request."""
+"""Task -> the arguments of its command; () for a request."""
 
 
 def seconds_of(task: str, whole: Json, file: Path) -> float:
-    """Return the processor time of a task."""
+    """Return the processor seconds of a task."""
     raw = json.dumps(whole).encode()
     file.write_bytes(raw)
     words = TASKS[task]
@@ -125,13 +125,13 @@ def seconds_of(task: str, whole: Json, file: Path) -> float:
 
 
 def document(task: str, nodes: int, template: str) -> Json:
-    """Return the input of a task."""
+    """Return the input document of a task."""
     shape = Shape(nodes, template, per_node=10, crowding=0.3)
     return node_evacuate(shape, 10) if task.startswith("node-evacuate") else allocate(shape)
 
 
 def main() -> None:
-    """Measure, and print the table."""
+    """Measure all tasks and tags, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--nodes", default="20,100")

@@ -1,9 +1,9 @@
 """Measure two checkouts side by side, with the cases of ``benchmarks/RESULTS.md``.
 
 ``python -m benchmarks.versions OTHER [--pairs N] [--limit SECONDS] [--only TEXT;...]`` runs each
-case with the checkout in which this program lies and with the one in the folder OTHER, in turn,
-and prints processor time, peak memory and the median of the ratios, pair by pair. Both checkouts
-run with the libraries of this one. A ratio above 1 means that this checkout is slower.
+case with the checkout in which this program lies and with the one in the folder OTHER, in turn. It
+prints processor time, peak memory and the median of the ratios, pair by pair. Both checkouts run
+with the libraries of this one. A ratio above 1 means that this checkout is slower.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SLOWER, LARGER = 1.10, 1.10
 """Ratios of time and of memory above which a row is marked."""
 
 NOTICEABLE = 0.005
-"""Seconds of difference below which no row is marked: starting Python varies as much."""
+"""Seconds of difference below which no row is marked, as starting Python varies as much."""
 
 
 def main() -> int:
-    """Print a row for each case, and at the end which of them are slower or need more memory."""
+    """Print a row for each case, and the cases that are slower or need more memory."""
     parser = argparse.ArgumentParser(prog="benchmarks.versions", description=__doc__)
     parser.add_argument("other", type=Path, help="folder of the other checkout")
     parser.add_argument("--pairs", type=int, default=3, help="runs of each, in turn")

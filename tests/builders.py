@@ -1,4 +1,4 @@
-"""Build small request documents, so that a test names only the members that matter to it.
+"""Build small request documents, so that a test names only the members that it needs.
 
     document = cluster(nodes=3, memory=8192, instances={"web": instance("node1", "node2")})
     request = allocate(document, memory=2048)
@@ -69,7 +69,7 @@ def cluster(
 
 
 def _settle(document: Json) -> None:
-    """Take from the nodes what the instances use."""
+    """Subtract the amounts of the instances from the free amounts of the nodes."""
     for one in document["instances"].values():
         for position, name in enumerate(one["nodes"]):
             home = document["nodes"][name]
@@ -80,7 +80,7 @@ def _settle(document: Json) -> None:
 
 
 def leave(holder: Json, free: int) -> None:
-    """Give a node this much free memory; the node itself uses the difference."""
+    """Give a node this free memory; the node itself uses the difference."""
     holder["reserved_memory"] += holder["free_memory"] - free
     holder["free_memory"] = free
 
@@ -156,8 +156,8 @@ def node(
 def instance(*nodes: str, **members: Any) -> Json:
     """Return an instance on `nodes`, primary first.
 
-    It is drbd on two nodes, else plain; `members` may set anything, `disk` the size of its only
-    disk.
+    It is drbd on two nodes, else plain; `members` can set any field, `disk` sets the size of its
+    only disk.
     """
     template = members.get("disk_template", "drbd" if len(nodes) == 2 else "plain")
     return {**_description(template, members), "nodes": list(nodes), "admin_state": "up"} | members
@@ -171,8 +171,8 @@ def rbd(*nodes: str, **members: Any) -> Json:
 def allocate(document: Json, name: str = "new", **members: Any) -> Json:
     """Return `document` with a request to place a new instance, drbd by default.
 
-    `members` may set anything in the request, `disk` the size of its only disk;
-    `restrict` stands for ``restrict-to-nodes``.
+    `members` can set any field of the request, `disk` sets the size of its only disk; `restrict`
+    stands for ``restrict-to-nodes``.
     """
     template = members.get("disk_template", "drbd")
     restrict = members.pop("restrict", None)
@@ -213,11 +213,11 @@ def _description(template: str, members: Json) -> Json:
 
 
 def _space(template: str, disks: list[Json]) -> Iterator[int]:
-    """Return the space of each disk on a node; drbd adds 128 MiB."""
+    """Yield the MiB of each disk on a node; each drbd disk has 128 MiB more."""
     for disk in disks:
         yield disk["size"] + (128 if template == "drbd" else 0)
 
 
 def as_bytes(document: Json) -> bytes:
-    """Return the document as Ganeti would write it."""
+    """Return the bytes of the document as Ganeti writes it."""
     return json.dumps(document).encode()

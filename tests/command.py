@@ -1,7 +1,7 @@
-"""Run the command as an administrator or Ganeti does, in this process or a separate one.
+"""Run the program as an administrator or Ganeti does, in this process or a separate one.
 
-Starting an interpreter and loading the array library takes longer than most answers. So commands
-run in this process if they do not need a separate one.
+Starting an interpreter and loading the array library takes longer than most answers, so that
+commands run in this process if they do not need a separate one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def respond(document: Json, *options: str) -> Json:
 
 
 def printed(*words: str, document: Json | None = None, status: int = 0) -> str:
-    """Return the output of a command, about `document` if given; it must end with `status`."""
+    """Return the output of a command, for `document` if it is given; assert its exit status."""
     done = run(*words, stdin=b"" if document is None else as_bytes(document))
     assert done.returncode == status, done.stderr.decode()
     return done.stdout.decode()
@@ -66,7 +66,7 @@ def without_identity(text: str) -> str:
 
 
 def json_of(*words: str, document: Json | None = None, status: int = 0) -> Json:
-    """Return the parsed output of a command with ``--json``."""
+    """Return the parsed output of a command with ``--json``; assert its exit status."""
     found: Json = json.loads(printed(*words, "--json", document=document, status=status))
     return found
 
@@ -77,7 +77,7 @@ def moved(plan: Json) -> list[str]:
 
 
 def plan_of(command: str, document: Json, *options: str, status: int = 0) -> Json:
-    """Return the plan of `command`, which must pass its verification and fit the schema."""
+    """Return the plan of `command`; assert that it passes verification and fits the schema."""
     plan = json_of(command, "--verify-plan", *options, document=document, status=status)
     conforms(plan, "plan")
     return plan
@@ -99,7 +99,7 @@ def _streams(stdin: bytes) -> Iterator[tuple[Any, Any]]:
 
 
 def run_process(*arguments: str, stdin: bytes | None = None, **options: Any) -> Done:
-    """Run the program as Ganeti does: without environment and terminal, in any folder.
+    """Run the program as Ganeti does: without environment and terminal.
 
     `options` are for `subprocess.run`.
     """
@@ -110,7 +110,7 @@ def run_process(*arguments: str, stdin: bytes | None = None, **options: Any) -> 
 
 
 def complaint(done: Done, status: int = 2) -> str:
-    """Return the only line on stderr; stdout must be empty."""
+    """Return the only line on stderr; assert the exit status, and that stdout is empty."""
     assert done.returncode == status, done
     assert not done.stdout, done
     lines = done.stderr.decode().splitlines()

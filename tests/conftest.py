@@ -1,4 +1,4 @@
-"""Isolate all tests from the machine's settings, speed and time."""
+"""Isolate all tests from the configuration, the speed and the time of the machine."""
 
 import os
 

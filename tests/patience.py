@@ -5,4 +5,4 @@ from __future__ import annotations
 __all__ = ["PATIENCE"]
 
 PATIENCE = 900
-"""Seconds after which a test gives up; the process is then stuck, on any machine."""
+"""Seconds after which a test gives up, because the other process must be stuck."""

@@ -14,7 +14,7 @@ from iallocator.wire.validation import load
 __all__ = ["OF_COMMAND", "SCHEMAS", "conforms", "validator"]
 
 SCHEMAS = load()
-"""File name -> content."""
+"""File name -> content, for all published schemas."""
 
 OF_COMMAND = {
     **dict.fromkeys(
@@ -33,7 +33,10 @@ OF_COMMAND = {
 
 @cache
 def validator(reference: str) -> Draft202012Validator:
-    """Return the validator for a file, or a part of it: ``plan.schema.json#/$defs/transition``."""
+    """Return the validator for a schema file, or a part of one.
+
+    An example of a part is ``plan.schema.json#/$defs/transition``.
+    """
     registry: Any = Registry().with_resources(
         (name, DRAFT202012.create_resource(content)) for name, content in SCHEMAS.items()
     )

@@ -9,14 +9,14 @@ __all__ = ["THOROUGH", "seeds"]
 THOROUGH = bool(os.environ.get("IALLOCATOR_THOROUGH"))
 
 PORTION = os.environ.get("IALLOCATOR_SEEDS", "")
-"""``START:COUNT``: the seeds of every generated test, for long runs in portions."""
+"""Seeds of every generated test as ``START:COUNT``, for long runs in portions."""
 
 
 def seeds(some: int, many: int, start: int = 0) -> range:
-    """Return the seeds of the cases, from `start` on.
+    """Return the seeds of the cases, beginning with `start`.
 
-    Without the environment variable ``IALLOCATOR_THOROUGH`` there are `some`, with it `many`, as in
-    ``make conformance``. ``IALLOCATOR_SEEDS=START:COUNT`` replaces both.
+    Without the environment variable ``IALLOCATOR_THOROUGH`` there are `some` seeds, with it `many`,
+    as in ``make conformance``. ``IALLOCATOR_SEEDS=START:COUNT`` replaces both.
     """
     if PORTION:
         first, count = map(int, PORTION.split(":"))

@@ -1,1 +1,1 @@
-"""Simulate the long life of a cluster: which requests are rejected, and what node failures lose."""
+"""Simulate clusters over a long time: which requests are rejected, and what failures lose."""

@@ -1,9 +1,10 @@
 """Simulate the lives of clusters under several policies, and under hail.
 
-The table of benchmarks/LIFE.md is written to stdout. With ``--out FOLDER``, each life is stored as
-a line of lives.jsonl in the folder when it has ended. Stored lives are not simulated again, so a
-stopped run can be continued, and seeds can be added. At the end, life-table.md and life.svg are
-written to the folder. A seed has the same events under every policy.
+A life is one simulation: a series of events, answered by one policy. The table of
+benchmarks/LIFE.md is written to stdout. With ``--out FOLDER``, each life is stored as a line of
+lives.jsonl in the folder when it has ended. Stored lives are not simulated again, so a stopped run
+can be continued, and seeds can be added. At the end, life-table.md and life.svg are written to the
+folder. Equal seeds have equal events under every policy.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from benchmarks.life.world import SCENARIOS
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run all lives, and write the results."""
+    """Simulate all lives, and write the results."""
     options = _parser().parse_args(arguments)
     jobs = [
         Job(scenario, policy, seed, options.requests, options.mend)
@@ -92,7 +93,7 @@ def _whole(word: str, least: int = 0) -> int:
 
 
 def _some_of(known: Collection[str], words: str) -> list[str]:
-    """Return the names in a comma-separated list, each once."""
+    """Return the names of `known` in a comma-separated list, each once."""
     names = list(dict.fromkeys(words.split(",")))
     for name in names:
         if name not in known:

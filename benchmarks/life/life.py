@@ -16,7 +16,7 @@ MOVES = 10
 
 
 class Outcome(NamedTuple):
-    """Represent the figures of a life.
+    """The results of one life.
 
     Attributes
     ----------
@@ -27,14 +27,14 @@ class Outcome(NamedTuple):
     kept:
         Share of the time in which every failure would have been tolerated (0 to 1).
     calm:
-        Share of the time outside repairs in which every failure would have been tolerated. A repair
-        lasts from a failure to the first balancing after the node is back.
+        Share of the time outside repairs in which every failure would have been tolerated.
+        A repair lasts from a failure to the first balancing after the node is back.
     broken:
-        Number of new instances after which a failure was not tolerated, while every failure was
-        tolerated before.
+        Number of new instances after which a failure was not tolerated, while every failure
+        was tolerated before.
     possible:
-        Share of the time in which some other placement of the instances would have tolerated every
-        failure; None if not computed.
+        Share of the time in which some other placement of the instances would have tolerated
+        every failure; None if not computed.
     moved:
         GiB of memory and of disks that balancing and evacuations moved.
     """
@@ -51,13 +51,13 @@ class Outcome(NamedTuple):
 
 
 class Observer(Protocol):
-    """Receive the events of a life."""
+    """A receiver of the events of a life, which ignores them."""
 
     def rejected(self, world: World, name: str, memory: int) -> None:
-        """Record that a new instance was rejected; `world` does not contain it."""
+        """Record that a new instance was rejected; `world` does not contain the instance."""
 
     def happened(self, world: World, event: Event) -> None:
-        """Record that `event` is over; `world` is the state after it."""
+        """Record that `event` is over; `world` is the cluster after it."""
 
 
 class _Life:
@@ -109,7 +109,7 @@ class _Life:
                 self._observer.rejected(self.world, name, memory)
 
     def _fails(self, node: str) -> None:
-        """Fail a node: fail over the largest fitting instances first, then evacuate."""
+        """Fail a node: first the largest fitting instances fail over, then it is evacuated."""
         if self.world.scenario.template == "drbd":
             self._fail_over(node)
             self._evacuate(node, "secondary-only")
@@ -128,7 +128,7 @@ class _Life:
                 world.move(name, [secondary, node])
 
     def _evacuate(self, node: str, mode: str) -> list[str]:
-        """Evacuate `node`; return the instances that cannot be placed elsewhere."""
+        """Evacuate `node`; return the instances that cannot be placed on other nodes."""
         names = self.world.on(node, int(mode == "secondary-only"))
         if not names:
             return []
@@ -162,10 +162,10 @@ def live(
     outage: float = OUTAGE,
     observer: Observer | None = None,
 ) -> Outcome:
-    """Simulate the life with number `seed`, with `requests` requests.
+    """Return the result of the life with this seed and number of requests.
 
-    `mends`: the cluster is balanced after every failure and repair, too. `outage`: the share of the
-    life for which a failed node is offline.
+    With `mends`, the cluster is also balanced after every failure and repair. `outage` is the share
+    of the life for which a failed node is offline.
     """
     life = _Life(scenario, policy, mends, observer)
     kept, calm, whole, broken = 0.0, 0.0, 0.0, 0

@@ -24,7 +24,7 @@ HAIL = "/usr/lib/ganeti/iallocators/hail"
 
 
 class Policy(NamedTuple):
-    """Options of this program. With `peer`, hail answers the requests, and hbal's rules balance."""
+    """The options of this program; with `peer`, hail answers requests, and hbal's rules balance."""
 
     name: str
     options: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ POLICIES = {
 
 
 def ask(policy: Policy, world: World, request: Json) -> Json:
-    """Return the answer to `request` about the current cluster."""
+    """Return the answer of the policy to `request` about the current cluster."""
     if policy.name in RANKINGS:
         install()
     raw = json.dumps({**world.document, "request": request}).encode()
@@ -79,5 +79,5 @@ def balanced(policy: Policy, world: World, moves: int) -> list[tuple[str, list[s
 
 
 def _planning(policy: Policy) -> list[str]:
-    """Return those options that planners accept, too."""
+    """Return the options of the policy that planners accept, too."""
     return [word for word in policy.options if not word.startswith("--strategy")]

@@ -3,11 +3,16 @@
 They are not strategies of the program. `benchmarks/LIFE.md` has the results. Of nodes with an equal
 rank, the one with the lowest score is chosen, then the first.
 
-``best-fit``: least free memory. ``dot-product``: the largest product of requested and free amounts
-of memory, disk and cpus (R. Panigrahy et al., "Heuristics for Vector Bin Packing", 2011). ``fgd``:
-the least growth of free memory that is too little for the instances of the cluster (Q. Weng et al.,
-"Beware of Fragmentation", ATC 2023). ``headroom``: the most capacity for further instances of the
-policy's standard size and its doubles, after the failure of any one node.
+``best-fit``: least free memory.
+
+``dot-product``: the largest product of requested and free amounts of memory, disk and cpus (R.
+Panigrahy et al., "Heuristics for Vector Bin Packing", 2011).
+
+``fgd``: the least growth of free memory that is too little for the instances of the cluster (Q.
+Weng et al., "Beware of Fragmentation", ATC 2023).
+
+``headroom``: the most capacity for further instances of the policy's standard size and its doubles,
+after the failure of any one node.
 """
 
 from __future__ import annotations
@@ -26,11 +31,14 @@ from iallocator.ranking.lost_allocations import room_for
 __all__ = ["RANKINGS", "install"]
 
 Key = Callable[[RankQuery, int], float]
-"""The cost of a node, lower is better; the primary of a secondary is ``beside``."""
+"""Function that returns the cost of a node, lower is better.
+
+For a secondary, ``beside`` of the query is the primary.
+"""
 
 
 def install() -> None:
-    """Let the program know the rankings as strategies, in this process."""
+    """Register the rankings as strategies of the program, in this process."""
     for name, keys in RANKINGS.items():
         module: Any = ModuleType(f"iallocator.ranking.{name.replace('-', '_')}")
         module.order = _order_by(keys)
@@ -50,7 +58,7 @@ def _order_by(keys: Callable[[RankQuery], Key]) -> Callable[..., NodeRanking]:
 
 
 def _scores(task: RankQuery, nodes: Sequence[int]) -> dict[int, float]:
-    """Return the lowest score with the instance on each of `nodes` in its role."""
+    """Return the lowest score with the instance on each of `nodes`, in the role of the query."""
     context: Any = task.context
     kernel, every = context.kernel(context.all_nodes()), context.all_nodes()
     if task.instance.required_nodes == 1:
@@ -121,7 +129,7 @@ def _sizes(policy: Policy) -> list[Spec]:
 
 
 class _Room:
-    """Count how many instances of each size fit on the nodes of a group, also if a node fails."""
+    """Counter of the instances of each size that fit on a group, also if a node fails."""
 
     def __init__(self, task: RankQuery, nodes: Sequence[int], policy: Policy) -> None:
         state = task.context.state
@@ -174,4 +182,4 @@ RANKINGS = {
     "fgd": _fgd,
     "headroom": _headroom,
 }
-"""Name -> what makes the key for a query."""
+"""Name of a ranking -> function that returns its key for a query."""

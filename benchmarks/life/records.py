@@ -1,4 +1,4 @@
-"""Store the outcomes of simulated lives in a file, one on each line."""
+"""Store the results of simulated lives in a file, one on each line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Job", "Records"]
 
 
 class Job(NamedTuple):
-    """Represent one life to simulate: its scenario, policy, seed, and number of requests.
+    """One life to simulate: its scenario, policy, seed, and number of requests.
 
-    `mends`: the cluster is balanced after every failure and repair, too.
+    With `mends`, the cluster is also balanced after every failure and repair.
     """
 
     scenario: str
@@ -27,7 +27,7 @@ class Job(NamedTuple):
 
 
 class Records:
-    """Represent the outcomes by job; with `path`, the file is read, and outcomes are appended."""
+    """Results by job; with `path`, they are read from the file and appended to it."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class Records:
         return job in self._known
 
     def add(self, job: Job, outcome: Outcome) -> None:
-        """Store the outcome of a life."""
+        """Store the result of a life."""
         self._known[job] = outcome
         if self._path is not None:
             line = json.dumps({"life": list(job), "outcome": outcome._asdict()})
@@ -49,7 +49,7 @@ class Records:
                 file.write(line + "\n")
 
     def results(self, jobs: Sequence[Job]) -> Results:
-        """Return the outcomes of `jobs` by scenario and policy."""
+        """Return the results of `jobs` by scenario and policy."""
         found: Results = {}
         for job in jobs:
             by_policy = found.setdefault(job.scenario, {})

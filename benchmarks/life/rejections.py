@@ -3,17 +3,18 @@
 `python -m benchmarks.life.rejections` simulates lives under `no-worse` and examines each rejection
 by packing alone, without the program:
 
-1. Could any node take the instance, with all others where they are, such that every failure
-   stays tolerated, or (if one is not tolerated already) loses no more than before?
-2. Could all running instances and the new one be placed from scratch such that every failure
-   is tolerated?
+1. Is there a node for the instance, with all others where they are, such that every failure stays
+tolerated, or (if one is not tolerated already) loses no more than before?
 
-It also computes how many of the rejected instances an *ideal* allocator could accept in
-addition to all that were accepted: it knows the future, moves all instances at no cost, and
-keeps the same safety (every failure is tolerated whenever an instance is accepted and whenever
-all nodes are online; an outage loses nothing).  The rejected requests are tried in order of time
-and from the smallest to the largest; the larger number of accepted requests is reported.  It is
-a lower bound: another selection of requests could contain more.
+2. Could all running instances and the new one be placed from scratch such that every failure is
+tolerated?
+
+It also computes how many of the rejected instances an *ideal* allocator could accept in addition to
+all that were accepted. The ideal allocator knows the future and moves all instances at no cost. It
+keeps the same safety: every failure is tolerated whenever an instance is accepted and whenever all
+nodes are online, and an outage loses nothing. The rejected requests are tried in order of time and
+from the smallest to the largest; the larger number of accepted requests is reported. It is a lower
+bound: another selection of requests could contain more.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ CAUSES = (MISSED, LITERAL, MISPLACED, FULL)
 
 
 class _Moment(NamedTuple):
-    """Represent the cluster after an event: MiB of each instance, and of each empty online node."""
+    """The cluster after an event: MiB of each instance, and of each online node in all."""
 
     sizes: list[int]
     bins: list[int]
@@ -47,7 +48,7 @@ class _Moment(NamedTuple):
 
 
 class _Rejections:
-    """Examine the rejections of one life, and store the events that the ideal allocator needs."""
+    """The rejections of one life, and the events that the ideal allocator needs."""
 
     def __init__(self) -> None:
         self.causes: Counter[tuple[str, bool]] = Counter()
@@ -106,7 +107,7 @@ def _bins(world: World) -> list[int]:
 
 
 def _cause(world: World, memory: int) -> str:
-    """Return why `memory` MiB were rejected, one of `CAUSES`."""
+    """Return why an instance of `memory` MiB was rejected, one of `CAUSES`."""
     online = [name for name, node in world.nodes.items() if not node["offline"]]
     safe = all_failures_tolerated(world)
     before = {} if safe else _losses(world, online)

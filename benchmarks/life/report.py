@@ -11,7 +11,7 @@ from benchmarks.life.life import Outcome
 __all__ = ["Results", "drawn", "interval", "table"]
 
 Results = dict[str, dict[str, list[Outcome]]]
-"""Scenario -> policy -> one outcome per seed, the seeds in the same order."""
+"""Scenario -> policy -> one result per seed, with the seeds in one order."""
 
 # Quantiles of Student's distribution for 95 % on both sides, by degrees of freedom.
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14,
@@ -66,7 +66,7 @@ def _cells(lives: Sequence[Outcome], first: Sequence[Outcome]) -> str:
 
 
 def _share(found: Sequence[float | None]) -> str:
-    """Return the mean, or nothing if some values are unknown."""
+    """Return the mean; "" if some values are unknown."""
     known = [one for one in found if one is not None]
     return f"{mean(known):.3f}" if len(known) == len(found) else ""
 

@@ -1,6 +1,6 @@
 """Check whether every node may fail, by a separate and simple packing.
 
-It uses no code of the program under test, so that it does not repeat its mistakes.
+The module uses no code of the program under test, so that it does not repeat its errors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from benchmarks.life.world import World
 __all__ = ["all_failures_tolerable", "all_failures_tolerated", "packs"]
 
 TRIES = 20_000
-"""Number of placements that one search tries after the first."""
+"""Number of placements that one search tries after the first one."""
 
 
 def all_failures_tolerated(world: World) -> bool:
@@ -60,7 +60,7 @@ def all_failures_tolerable(world: World) -> bool:
 
 
 def packs(sizes: Sequence[int], room: Sequence[int]) -> bool:
-    """Return whether all `sizes` fit into `room`, each in one place; true if it is unknown."""
+    """Return whether all `sizes` fit into the bins `room`; true if it is unknown."""
     return _Search(sizes, room).packs() is True
 
 
@@ -74,14 +74,14 @@ class _Search:
         self._failed: set[tuple[int, ...]] = set()
 
     def packs(self) -> bool | None:
-        """Return whether all items fit; None if the search gives up."""
+        """Return whether all items fit; None if the search exceeds its number of placements."""
         if sum(self._sizes) > sum(self._room):
             return False
         found = self._found(0)
         return None if not found and self._left < 0 else found
 
     def _found(self, k: int) -> bool:
-        """Place all items from number `k` on."""
+        """Place the items from number `k` on; return whether all fit."""
         if k == len(self._sizes):
             return True
         size, room = self._sizes[k], self._room

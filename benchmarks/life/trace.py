@@ -1,13 +1,17 @@
 """Generate the events of a life: arrivals and departures of instances, failures of nodes.
 
-The events are equal for all policies. The distributions have the shapes of published traces. Sizes:
-most virtual machines have little memory (0.75, 1.75, 3.5 GB are the most frequent, and each size
-doubles the one before): E. Cortez et al., "Resource Central", SOSP 2017, figures 2 and 3, and the
-Azure public data set that goes with it. Lifetimes and use are heavy-tailed: most live for hours,
-few for very long, and those use nearly all of the resources (the same paper; M. Tirmazi et al.,
-"Borg: the Next Generation", EuroSys 2020: the largest 1 % of jobs use more than 99 %). So sizes are
-a discrete distribution that falls with size, lifetimes a Pareto distribution, cut off at the top so
-that a life of some hundred requests gets near its steady state.
+The events are equal for all policies. The distributions have the shapes of published traces.
+
+Sizes: most virtual machines have little memory (0.75, 1.75, 3.5 GB are the most frequent, and each
+size doubles the one before): E. Cortez et al., "Resource Central", SOSP 2017, figures 2 and 3, and
+the Azure public data set that belongs to it.
+
+Lifetimes and use are heavy-tailed: most instances live for hours, few for very long, and these use
+nearly all of the resources (the same paper; M. Tirmazi et al., "Borg: the Next Generation", EuroSys
+2020: the largest 1 % of jobs use more than 99 %).
+
+So sizes are a discrete distribution that falls with size, and lifetimes a Pareto distribution. It
+is cut off at the top so that a life of some hundred requests gets near its steady state.
 """
 
 from __future__ import annotations
@@ -22,28 +26,28 @@ __all__ = ["ARRIVAL", "BALANCE", "DEPARTURE", "FAILURE", "REPAIR", "Event", "tra
 ARRIVAL, DEPARTURE, FAILURE, REPAIR, BALANCE = range(5)
 
 SIZES = {768: 20, 1792: 30, 3584: 25, 7168: 15, 14336: 8, 28672: 2}
-"""MiB of memory -> how many of a hundred ask for it."""
+"""MiB of memory -> percentage of the instances of this size."""
 
 ALPHA = 1.2
-"""Shape of the lifetimes."""
+"""Shape of the Pareto distribution of lifetimes."""
 
 LONGEST = 100
-"""The longest lifetime, in the shortest."""
+"""The longest lifetime as a multiple of the shortest one."""
 
 FAILURES = 8
-"""Failures in one life."""
+"""Number of node failures in one life."""
 
 BALANCES = 20
-"""How often the cluster is balanced."""
+"""Number of times that the cluster is balanced in one life."""
 
 OUTAGE = 0.002
-"""Share of the life for which a failed node is away, unless the caller says otherwise."""
+"""Share of the life for which a failed node is offline, by default."""
 
 
 class Event(NamedTuple):
-    """Represent an event at `time` (0 to 1), and the number of its instance or node.
+    """An event at `time` (0 to 1), with the number of its instance or node.
 
-    `memory`: MiB, for an arrival.
+    `memory` is in MiB, for an arrival.
     """
 
     time: float

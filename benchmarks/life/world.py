@@ -1,4 +1,4 @@
-"""Represent a simulated cluster as a document with instances that are added, moved and removed."""
+"""Represent a simulated cluster as a document; instances are added, moved and removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE = 10 * 1024
 
 
 class Scenario(NamedTuple):
-    """Describe a simulated cluster.
+    """The description of a simulated cluster.
 
     `memory`: MiB per node. `groups`: number of groups; the nodes are distributed evenly. `load`:
     the memory of all requested instances, as a share of all memory.
@@ -39,7 +39,7 @@ SCENARIOS = {
 
 
 class World:
-    """Represent the current cluster, always as a document that Ganeti could send."""
+    """The current cluster as a document that Ganeti could send."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario

@@ -1,4 +1,4 @@
-"""Test the log line and the captured files of a call; no failure of them stops an answer."""
+"""Test the log line and the captured files of a call; if they fail, the answer is still given."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = ("args", "call.json", "request.json.gz", "response.json.gz")
 
 
 class Plugin:
-    """Represent a request, a folder for calls, and a log."""
+    """A request, a folder for captured calls, and a log file."""
 
     def __init__(self, folder: Path, capsys: Capture) -> None:
         self.request = folder / "request.json"
@@ -40,19 +40,19 @@ class Plugin:
         self._capsys = capsys
 
     def run(self, *words: str, raw: bytes = b"") -> tuple[int, str, str]:
-        """Return the exit status and both streams of a captured call."""
+        """Return the exit status, stdout and stderr of a captured call."""
         self.request.write_bytes(raw or self.raw)
         status = main([f"--log={self.log}", f"--capture={self.calls}", *words, str(self.request)])
         output = self._capsys.readouterr()
         return status, output.out, output.err
 
     def kept(self, number: int, kind: str) -> bytes:
-        """Return the content of a file of a call."""
+        """Return the content of the file `kind` of the call with this number."""
         raw = (self.calls / f"{number:06}.{kind}").read_bytes()
         return gzip.decompress(raw) if kind.endswith(".gz") else raw
 
     def call(self, number: int) -> dict[str, Any]:
-        """Return the last log line of a call."""
+        """Return the last log line of the call with this number."""
         found: dict[str, Any] = json.loads(self.kept(number, "call.json"))
         return found
 
@@ -63,12 +63,15 @@ class Plugin:
 
 @pytest.fixture
 def plugin(tmp_path: Path, capsys: Capture) -> Plugin:
-    """Return a plugin with its own folder."""
+    """Return a plugin with a folder and a log of its own."""
     return Plugin(tmp_path, capsys)
 
 
 def test_call_is_kept_whole_and_readable_for_the_owner_only(plugin: Plugin) -> None:
-    """Request and answer are stored byte by byte, with the options, and a line in the log."""
+    """A call stores request, answer and options byte by byte, readable for the owner only.
+
+    The log gets one line.
+    """
     old, before = os.umask(0), time.time()
     try:
         status, out, err = plugin.run("--top=2", "--ignore-soft-errors=")
@@ -92,7 +95,7 @@ def test_call_is_kept_whole_and_readable_for_the_owner_only(plugin: Plugin) -> N
 
 
 def test_invalid_request_is_kept_with_its_error(plugin: Plugin) -> None:
-    """The error is stored as by `replay`, without the name of Ganeti's temporary file."""
+    """An invalid request is stored with its error, without the name of Ganeti's temporary file."""
     status, out, err = plugin.run(raw=b'{"request": 3}')
     assert (status, out) == (2, "")
     file, _, error = err.removeprefix("iallocator: ").rstrip("\n").partition(": ")
@@ -118,10 +121,7 @@ def test_call_without_an_answer_is_kept(
     plugin: Plugin,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An exception shows its traceback as without capturing.
-
-    A signal ends the program as always.
-    """
+    """A call without an answer is stored, with the traceback or the signal that ended it."""
 
     def fail(*_: object) -> None:
         raise error
@@ -139,7 +139,7 @@ def test_call_without_an_answer_is_kept(
 
 
 def test_request_is_kept_before_it_is_computed(plugin: Plugin) -> None:
-    """A process that is killed before its answer leaves the request."""
+    """If the process is killed before its answer, the request is already stored."""
     script = (
         "import os, signal, iallocator.engine as engine\n"
         "engine.decide = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -153,7 +153,7 @@ def test_request_is_kept_before_it_is_computed(plugin: Plugin) -> None:
 
 
 def test_answer_of_a_request_out_of_time_is_kept(plugin: Plugin) -> None:
-    """The answer of an ended search is stored."""
+    """The answer of a request that ran out of time is stored."""
     assert plugin.run("--time-limit=0", "--optimal")[0] == 0
     assert "info" in plugin.call(1)
 
@@ -162,7 +162,7 @@ def test_answer_of_a_request_out_of_time_is_kept(plugin: Plugin) -> None:
 def test_unwritable_folder_is_a_warning_in_the_answer(
     wrong: str, plugin: Plugin, tmp_path: Path
 ) -> None:
-    """The exit status is 0, and the answer has the placement; the same applies to the log."""
+    """If the folder or the log cannot be written, the answer has a warning, and the status is 0."""
     (tmp_path / "file").write_text("")
     status, out, err = plugin.run(f"--capture={tmp_path / wrong}", f"--log={tmp_path}")
     answer = json.loads(out)
@@ -177,7 +177,7 @@ def test_unwritable_folder_is_a_warning_in_the_answer(
 def test_full_disk_is_a_warning_in_the_answer(
     limit: int, left: tuple[str, ...], plugin: Plugin
 ) -> None:
-    """If the disk is full before or after the work, no incomplete file is left."""
+    """If the disk is full, the answer has a warning, and no incomplete file is left."""
     raw = as_bytes(allocate_rbd(cluster(3), "w" * 2000))
     script = (
         "import resource\n"
@@ -197,7 +197,7 @@ def test_full_disk_is_a_warning_in_the_answer(
 def test_log_pipe_without_a_reader_does_not_delay_the_answer(
     plugin: Plugin, tmp_path: Path
 ) -> None:
-    """The program does not wait for a reader of the pipe."""
+    """If the log is a pipe without a reader, the program does not wait for one."""
     os.mkfifo(tmp_path / "pipe")
     status, out, _ = plugin.run(f"--log={tmp_path / 'pipe'}")
     assert status == 0
@@ -205,7 +205,7 @@ def test_log_pipe_without_a_reader_does_not_delay_the_answer(
 
 
 def test_number_of_kept_calls_is_limited(plugin: Plugin) -> None:
-    """The oldest calls are deleted, with the remains of killed ones; other files stay."""
+    """--capture-keep deletes the oldest calls, also incomplete ones; other files stay."""
     (plugin.calls / "notes.txt").write_text("mine")
     (plugin.calls / ".000001.request.json.gz.99.new").write_text("half")
     for _ in range(4):
@@ -216,7 +216,7 @@ def test_number_of_kept_calls_is_limited(plugin: Plugin) -> None:
 
 
 def test_calls_that_are_too_old_are_deleted(plugin: Plugin) -> None:
-    """Calls are deleted by age in days; the present call stays, however short the time."""
+    """--capture-days deletes old calls, but never the present one."""
     for _ in range(3):
         plugin.run()
     then = time.time() - 2.5 * 86400
@@ -232,7 +232,7 @@ def test_calls_that_are_too_old_are_deleted(plugin: Plugin) -> None:
 
 
 def test_simultaneous_calls_have_different_numbers(plugin: Plugin) -> None:
-    """Several processes that write into one folder and one log lose no call."""
+    """Calls of several processes that write into one folder and one log are all stored."""
     words = [sys.executable, "-m", "iallocator", f"--capture={plugin.calls}", f"--log={plugin.log}"]
 
     def call(_: int) -> bytes:
@@ -248,7 +248,7 @@ def test_simultaneous_calls_have_different_numbers(plugin: Plugin) -> None:
 
 
 def test_log_writes_control_characters_as_codes(plugin: Plugin) -> None:
-    """Control characters in names are logged as codes."""
+    """The log has control characters of names as codes."""
     plugin.run(raw=as_bytes(allocate_rbd(cluster(2), "we\nb\x1b[2J")))
     assert "allocate we\\nb\\x1b[2J: rbd" in plugin.log.read_text()
 
@@ -256,7 +256,7 @@ def test_log_writes_control_characters_as_codes(plugin: Plugin) -> None:
 def test_log_of_the_system_is_reported(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An invalid request is logged as an error; a missing daemon is a warning."""
+    """The system log gets invalid requests as errors; if it is missing, a warning is printed."""
     logged: list[tuple[int, str]] = []
     fake = ModuleType("syslog")
     fake.LOG_PID, fake.LOG_DAEMON, fake.LOG_ERR, fake.LOG_INFO = 1, 2, 3, 6  # type: ignore[attr-defined]
@@ -280,7 +280,7 @@ MISUSED = {
     "--capture-keep=3": "it goes with --capture FOLDER",
     "second.json": "one request file at most",
 }
-"""Invalid options -> the error."""
+"""Invalid options -> the error that is logged."""
 
 
 @pytest.mark.parametrize("known", ["before", "after", "file", "damaged file"])
@@ -288,7 +288,7 @@ MISUSED = {
 def test_invalid_options_are_logged(
     word: str, known: str, plugin: Plugin, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The log line has the error that Ganeti received, however the log is configured."""
+    """A call with invalid options is logged with the error that Ganeti received."""
     file = tmp_path / "conf"
     damage = "wish = 1" if known == "damaged file" else ""
     file.write_text(f'log = "{plugin.log}"\n{damage}\n')
@@ -301,20 +301,20 @@ def test_invalid_options_are_logged(
 
 
 def test_invalid_options_without_a_log_are_not_logged(plugin: Plugin, capsys: Capture) -> None:
-    """An invalid settings file does not configure the log."""
+    """If the configuration file is invalid, its log is not used."""
     assert main(["--n1=wrong", "--no-config", "doc.json"]) == 2
     assert capsys.readouterr().err.startswith("iallocator: --n1: expected one of")
     assert not plugin.log.exists()
 
 
 def test_limits_of_kept_calls_are_rejected_if_none_is_kept(capsys: Capture) -> None:
-    """An option without an effect is an error."""
+    """--capture-keep and --capture-days without --capture are rejected."""
     assert main(["--capture-keep=3", "-"]) == 2
     assert "it goes with --capture FOLDER" in capsys.readouterr().err
 
 
 def test_answer_contains_warnings_that_ganeti_would_drop(plugin: Plugin) -> None:
-    """The first warnings are in the answer once; not with `--compat hail`."""
+    """The answer contains the first warnings, which Ganeti would drop; not with --compat hail."""
     there = {"old": rbd("node1", memory=100)}
     document = allocate_rbd(cluster(6, instances=there), "web")
     for node in document["nodes"].values():

@@ -1,4 +1,4 @@
-"""Test the table of captured calls, and their explanations and replays."""
+"""Test the list of captured calls, and their explanations and replays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUSY = cluster(3, instances={"old": rbd("node1")})
 
 
 class Desk:
-    """Represent a folder with captured calls."""
+    """A folder with captured calls."""
 
     def __init__(self, folder: Path, capsys: Capture) -> None:
         self.calls = folder / "calls"
@@ -34,13 +34,13 @@ class Desk:
         return json.loads(answer) if answer else {}
 
     def output_of(self, *words: str) -> tuple[int, str, str]:
-        """Return the exit status and both streams."""
+        """Return the exit status, stdout and stderr of a command."""
         status = main(list(words))
         streams = self._capsys.readouterr()
         return status, streams.out, streams.err
 
     def history(self, *words: str) -> list[dict[str, Any]]:
-        """Return the listed calls."""
+        """Return the calls that `history --json` lists."""
         status, out, _ = self.output_of("history", "--json", str(self.calls), *words)
         assert status == 0
         calls: list[dict[str, Any]] = json.loads(out)["calls"]
@@ -62,7 +62,7 @@ def desk(tmp_path: Path, capsys: Capture) -> Desk:
 
 
 def test_history_lists_every_call_with_its_outcome(desk: Desk) -> None:
-    """The oldest call is first; the request of a killed call is listed, too."""
+    """`history` lists every call with its result, the oldest first, also killed ones."""
     status, out, err = desk.output_of("history", str(desk.calls))
     assert (status, err) == (0, "")
     rows = [line.split("  ") for line in out.splitlines()]
@@ -97,12 +97,12 @@ def test_history_lists_every_call_with_its_outcome(desk: Desk) -> None:
     ],
 )
 def test_history_filters_calls(words: tuple[str, ...], numbers: list[int], desk: Desk) -> None:
-    """All filters can be combined; the limit keeps the last calls of the result."""
+    """The filters of `history` can be combined; the limit keeps the last calls."""
     assert [call["number"] for call in desk.history(*words)] == numbers
 
 
 def test_history_lists_damaged_calls(desk: Desk) -> None:
-    """Damaged files and facts are left out of their calls; other files are not calls."""
+    """`history` lists calls with damaged files without the damaged facts."""
     (desk.calls / "000001.call.json").write_text("[3]")
     damaged = '{"time": "x", "seconds": [], "type": {}, "remarks": [1], "error": "no", "pid": 4}'
     (desk.calls / "000002.call.json").write_text(damaged)
@@ -118,14 +118,14 @@ def test_history_lists_damaged_calls(desk: Desk) -> None:
 
 
 def test_history_without_a_folder_is_rejected(desk: Desk) -> None:
-    """One line names the error."""
+    """`history` rejects a folder that does not exist, in one line."""
     for words in (("history",), ("history", "a", "b"), ("history", str(desk.calls / "none"))):
         status, out, err = desk.output_of(*words)
         assert (status, out, err.count("\n")) == (2, "", 1)
 
 
 def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: Path) -> None:
-    """The settings are those of its command line and its configuration file at that time."""
+    """`explain CALL` uses the options and the configuration that the call had."""
     file = tmp_path / "conf"
     file.write_text('top = 3\nstrategy = "pacemaker-minimal"\n')
     then = desk.capture(allocate_rbd(BUSY, "app"), "--top=2", f"--config={file}")
@@ -142,7 +142,7 @@ def test_call_is_explained_with_the_settings_that_it_had(desk: Desk, tmp_path: P
 
 
 def test_explanation_reports_that_the_recorded_answer_was_different(desk: Desk) -> None:
-    """The options have changed, or there was no answer."""
+    """`explain CALL` reports that the stored answer differs, or that none is stored."""
     call = f"{desk.calls}#1"
     assert "answer then" not in desk.output_of("explain", call)[1]
     node = desk.capture(allocate_rbd(BUSY, "web"))["result"][0]
@@ -156,7 +156,10 @@ def test_explanation_reports_that_the_recorded_answer_was_different(desk: Desk) 
 
 
 def test_calls_are_replayed_by_number_and_all_together(desk: Desk) -> None:
-    """Errors are replayed, too; a call without an answer has no comparison."""
+    """`replay` runs captured calls by number or all together, also those with errors.
+
+    For a call without an answer, nothing is compared.
+    """
     status, out, _ = desk.output_of("replay", f"{desk.calls}#1", f"{desk.calls}#3")
     assert (status, out.splitlines()[-1]) == (0, "2 passed, 0 failed")
     assert f"ok                  {desk.calls}#1" in out
@@ -167,7 +170,7 @@ def test_calls_are_replayed_by_number_and_all_together(desk: Desk) -> None:
 
 
 def test_captured_calls_are_not_updated(desk: Desk) -> None:
-    """Captured calls are records."""
+    """`replay --update` rejects captured calls, as they are records."""
     before = (desk.calls / "000001.response.json.gz").read_bytes()
     status, out, _ = desk.output_of("replay", "--update", "--n1=strict", f"{desk.calls}#1")
     assert status == 1
@@ -176,7 +179,7 @@ def test_captured_calls_are_not_updated(desk: Desk) -> None:
 
 
 def test_number_without_a_call_is_rejected(desk: Desk) -> None:
-    """The error says where the numbers are listed."""
+    """A number without a call is rejected; the error names the command that lists numbers."""
     for command in ("explain", "replay"):
         status, _, err = desk.output_of(command, f"{desk.calls}#77")
         assert status == 2
@@ -185,14 +188,14 @@ def test_number_without_a_call_is_rejected(desk: Desk) -> None:
 
 
 def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
-    """Every planner accepts a call instead of a file with a cluster."""
+    """Every planner accepts a captured call as its cluster."""
     status, _, err = desk.output_of("balance", "-v", f"{desk.calls}#1")
     assert status == 0
     assert err.startswith("read 1 groups, 3 nodes")
 
 
 def test_options_with_blanks_and_quotes_are_replayed(desk: Desk) -> None:
-    """Options with blanks and quotes are quoted so that they can be parsed again."""
+    """`replay` runs a captured call with options that contain blanks and quotes."""
     document = {**BUSY, "cluster_tags": ["it's a #tag:strategy:pacemaker-minimal"]}
     desk.capture(allocate_rbd(document, "app"), "--tag-prefix", "it's a #tag:")
     assert desk.output_of("replay", f"{desk.calls}#5")[0] == 0
@@ -201,7 +204,7 @@ def test_options_with_blanks_and_quotes_are_replayed(desk: Desk) -> None:
 
 
 def test_entry_that_is_not_a_file_is_ignored(desk: Desk) -> None:
-    """A pipe would block; a folder or an invalid number is not a call."""
+    """`history` ignores entries that are no files, such as pipes and folders."""
     for name in ("000002.call.json", "000001.response.json.gz"):
         (desk.calls / name).unlink()
         os.mkfifo(desk.calls / name)
@@ -221,7 +224,7 @@ def test_entry_that_is_not_a_file_is_ignored(desk: Desk) -> None:
 def test_history_of_a_folder_without_calls_fails(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """It is probably the wrong folder."""
+    """`history` of a folder without calls ends with an error, as it is probably wrong."""
     (tmp_path / "notes.txt").write_text("no call")
     assert main(["history", *words, str(tmp_path)]) == 2
     streams = capsys.readouterr()
@@ -232,7 +235,7 @@ def test_history_of_a_folder_without_calls_fails(
 
 
 def test_history_where_no_call_matches_shows_no_header(desk: Desk) -> None:
-    """The number of existing calls is on stderr."""
+    """If no call matches, `history` prints no header, and the number of calls on stderr."""
     status, out, err = desk.output_of("history", "--text=nowhere", str(desk.calls))
     assert (status, out, err) == (0, "", "none of 4 captured calls matches\n")
     assert desk.history("--text=nowhere") == []
@@ -243,7 +246,7 @@ def test_history_where_no_call_matches_shows_no_header(desk: Desk) -> None:
 def test_file_with_a_long_number_hides_no_later_call(
     digits: str, kind: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Calls are listed in order, whatever other files the folder contains."""
+    """A file with a very long number does not hide later calls in `history`."""
     desk = Desk(tmp_path, capsys)
     desk.capture(allocate_rbd(BUSY, "first"))
     (desk.calls / f"{digits}.{kind}").touch()

@@ -1,1 +1,1 @@
-"""Check README, manual, man pages and completions against the program."""
+"""Test README, manual, man pages and completions against the program."""

@@ -1,4 +1,4 @@
-"""Check the page of htools' options against the option tables, and against installed tools."""
+"""Test the page of htools' options against the option tables, and against installed tools."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def known(tool: str) -> set[str]:
 
 @pytest.mark.parametrize(("names", "tools", "here"), ROWS, ids=[row[0] for row in ROWS])
 def test_option_of_htools_with_equal_meaning_is_accepted(names: str, tools: str, here: str) -> None:
-    """The command for each tool accepts each name of the option."""
+    """Each command accepts the options of the htools program that have equal meaning."""
     for tool in tools.split(", "):
         if here.startswith("no:") or f"no for {tool}" in here:
             continue
@@ -37,7 +37,7 @@ def test_option_of_htools_with_equal_meaning_is_accepted(names: str, tools: str,
 
 @pytest.mark.parametrize("tool", sorted(set(COMMANDS) - {"hail"}))
 def test_page_has_every_option_of_the_tool_that_is_installed(tool: str) -> None:
-    """The page has a row for each option of the installed tool."""
+    """The page has a row for each option of an installed program of htools."""
     if which(tool) is None:
         pytest.skip(f"{tool} is not installed")
     text = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout

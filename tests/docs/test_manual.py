@@ -1,4 +1,4 @@
-"""Check the pages of the manual: form, links, examples, and whether they are complete."""
+"""Test the pages of the manual: form, links, examples, and completeness."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANUAL = sorted((ROOT / "docs").rglob("*.md"))
 
 
 class Block(NamedTuple):
-    """Represent a fenced block by the words after the fence, and its lines."""
+    """A fenced block of a page: the words after the fence, and its lines."""
 
     mark: str
     text: str
@@ -70,7 +70,7 @@ WITH_COMMANDS = [
     for kind in ("how-to", "tutorial", "reference", "explanation")
     for path in sorted((ROOT / "docs" / kind).glob("*.md"))
 ]
-"""Pages on which each block with a command says how it is tested."""
+"""Pages on which each block with a command must say how it is tested."""
 
 SHOWN = re.compile(
     r"`(iallocator [a-z][^`\n]*)`|(?m:^    (iallocator [a-z].*?)(?:  .*)?$)"
@@ -79,7 +79,7 @@ SHOWN = re.compile(
 
 
 def test_examples_show_what_the_program_prints() -> None:
-    """Each block marked "run" is executed in any time zone, and compared with the page."""
+    """The output in each block marked "run" is that of the program, in any time zone."""
     command = [sys.executable, str(ROOT / "tools" / "examples")]
     there = {**os.environ, "TZ": "Asia/Tokyo"}
     done = subprocess.run(command, env=there, capture_output=True, text=True, check=False)
@@ -88,7 +88,7 @@ def test_examples_show_what_the_program_prints() -> None:
 
 
 def test_readme_is_short() -> None:
-    """The page has at most 120 lines, and the two commands are within the first ten."""
+    """The README has at most 120 lines, and two commands within the first ten lines."""
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 120
     assert any("make demo" in line for line in lines[:10])
@@ -96,14 +96,14 @@ def test_readme_is_short() -> None:
 
 
 SECTIONS = ("Problem", "Approach", "Cost", "Source", "Alternatives", "Code")
-"""The sections of a design page, in this order; a proof may precede the cost."""
+"""The sections of a design page, in order; a proof may precede the cost."""
 
 DESIGN = [path for path in sorted((ROOT / "docs/design").glob("*.md")) if path.stem != "README"]
 
 
 @pytest.mark.parametrize("path", DESIGN, ids=lambda path: path.stem)
 def test_design_page_has_all_sections_and_is_listed(path: Path) -> None:
-    """The page has its six sections, and the table of contents links it."""
+    """Each design page has all sections, and is in the table of contents."""
     found = re.findall(r"(?m)^## (.*)$", path.read_text())
     assert [title for title in found if title in SECTIONS] == list(SECTIONS)
     assert f"({path.name})" in (path.parent / "README.md").read_text()
@@ -111,7 +111,7 @@ def test_design_page_has_all_sections_and_is_listed(path: Path) -> None:
 
 @pytest.mark.parametrize("path", HOW_TO, ids=name_of)
 def test_how_to_has_all_sections(path: Path) -> None:
-    """Each page has goal, prerequisites, commands, expected output and undo."""
+    """Each how-to has goal, prerequisites, commands, expected output and undo."""
     text = path.read_text()
     assert text.splitlines()[2].startswith("Goal: ")
     expected = ["Prerequisites", "Commands", "Expected output", "Undo"]
@@ -120,7 +120,7 @@ def test_how_to_has_all_sections(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MANUAL, ids=name_of)
 def test_page_starts_with_its_purpose(path: Path) -> None:
-    """The first paragraph names the purpose of the page."""
+    """The first paragraph of each page names its purpose."""
     title, empty, first = path.read_text().splitlines()[:3]
     assert title.startswith("# ")
     assert not empty
@@ -136,7 +136,7 @@ CONTENTS = {
 
 @pytest.mark.parametrize("path", MANUAL, ids=name_of)
 def test_page_is_in_the_table_of_contents(path: Path) -> None:
-    """The first page of the manual links every page; the first design page links the others."""
+    """Each page is in the table of contents of the manual, or of the design pages."""
     contents = CONTENTS.get(path.parent.name, ROOT / "docs" / "README.md")
     if path not in (contents, *CONTENTS.values(), *DESIGN):
         assert f"({path.relative_to(contents.parent)})" in contents.read_text()
@@ -144,7 +144,7 @@ def test_page_is_in_the_table_of_contents(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *WITH_COMMANDS], ids=name_of)
 def test_block_with_a_command_says_how_it_is_tested(path: Path) -> None:
-    """The block is marked "run", "e2e", or "shown" with the reason why it cannot be run."""
+    """Each block with a command is marked "run", "e2e", or "shown" with a reason."""
     wrong = [
         block.mark
         for block in blocks(path)
@@ -159,7 +159,7 @@ def test_block_with_a_command_says_how_it_is_tested(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *MANUAL], ids=name_of)
 def test_table_has_a_header(path: Path) -> None:
-    """Each column has a title."""
+    """Each table of the manual has a header."""
     for head, rule, *rows in tables(path):
         assert re.fullmatch(r"\|(:?-+:?\|)+", rule), head
         assert all(cell.strip() for cell in head.strip("|").split("|")), head
@@ -168,7 +168,7 @@ def test_table_has_a_header(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_links_have_a_target(path: Path) -> None:
-    """The linked files and headings exist."""
+    """Each link of the manual leads to an existing file and heading."""
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if target.startswith("http"):
             continue
@@ -186,14 +186,14 @@ def headings(path: Path) -> set[str]:
 
 
 def shown(path: Path) -> Iterator[list[str]]:
-    """Return the words of each command of iallocator in the lines and blocks of a page."""
+    """Yield the words of each command of iallocator in the lines and blocks of a page."""
     for found in SHOWN.findall(path.read_text()):
         yield shlex.split("".join(found))[1:]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_commands_that_a_page_shows_take_their_options(path: Path) -> None:
-    """Long and short options exist, with a value or without."""
+    """Each option in a command on a page exists, and takes a value as on the page."""
     for line in shown(path):
         name, words = form_of(line[0], line)
         table = options_of(name) if name in COMMANDS else COMMON
@@ -211,13 +211,16 @@ def reference(name: str) -> str:
 
 @pytest.mark.parametrize(("name", "weight"), [(one.name, one.weight) for one in STATISTICS])
 def test_page_of_the_statistics_has_each_with_its_weight(name: str, weight: float) -> None:
-    """A row for each term of the score."""
+    """The page of statistics has a row with the weight of each term of the score."""
     assert re.search(rf"(?m)^\| `{name}` \|.*\| {weight} \|$", reference("statistics"))
 
 
 @pytest.mark.parametrize("reason", [*REASONS, "FailStrategy", "FailGroup"])
 def test_page_of_failure_reasons_has_each(reason: str) -> None:
-    """A row with meaning and remedy; ``FailInternal`` is a reason of hail that nothing counts."""
+    """The page of failure reasons has a row for each reason, with meaning and remedy.
+
+    ``FailInternal`` is a reason of hail that is never counted.
+    """
     row = re.search(rf"(?m)^\| `{reason}` \| .+ \| .+ \|$", reference("failure-reasons"))
     assert row or reason == "FailInternal"
 
@@ -226,14 +229,14 @@ def test_page_of_failure_reasons_has_each(reason: str) -> None:
     ("owner", "kind"), [(owner, kind) for owner, kinds in OUR_TAGS.items() for kind in kinds]
 )
 def test_page_of_tags_has_each(owner: str, kind: str) -> None:
-    """A row names the tag and the object that has it."""
+    """The page of tags has a row for each tag, with the object that has it."""
     rows = [line.split("|") for line in reference("tags").splitlines() if line.startswith("| `")]
     owners = [cells[2] for cells in rows if f"`iallocator:{kind}" in cells[1]]
     assert any(owner in cell.replace(",", " ").split() for cell in owners)
 
 
 def test_dashboard_and_alerts_use_metrics_that_exist() -> None:
-    """Each name in the examples for Grafana and Prometheus is a metric, or a part of a summary."""
+    """Each metric in the examples for Grafana and Prometheus exists."""
     for file in ("ganeti-alerts.yml", "ganeti-dashboard.json"):
         text = (ROOT / "docs/examples" / file).read_text()
         names = set(re.findall(r"iallocator_(\w+)", text))
@@ -251,7 +254,7 @@ LONG = "This sentence has far too many words, " + "and goes on, " * 9 + "and nev
 
 
 def found(folder: Path, name: str, text: str) -> str:
-    """Return what the tool prints about a file with this text, or "" if it is clean."""
+    """Return the output of `tools/prose` for a file with this text; "" without findings."""
     path = folder / name
     path.write_text(text, encoding="utf-8")
     command = [sys.executable, str(ROOT / "tools" / "prose"), str(path)]
@@ -280,7 +283,7 @@ def found(folder: Path, name: str, text: str) -> str:
 def test_text_with_a_discouraged_form_is_reported(
     name: str, text: str, expected: str, tmp_path: Path
 ) -> None:
-    """Each finding has its line; code is left out."""
+    """`tools/prose` reports a discouraged word with its line, but not within code."""
     printed = found(tmp_path, name, text)
     assert expected.removeprefix("page.md:") in printed
     assert bool(printed) is bool(expected)

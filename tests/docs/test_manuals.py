@@ -1,4 +1,4 @@
-"""Check the man pages and completions, which are generated from the option table."""
+"""Test the man pages and completions, which are generated from the option tables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pages(made: Path) -> dict[str, str]:
 
 
 def test_generated_pages_are_up_to_date() -> None:
-    """The pages of commands and of fields are those that the program and the schemas give."""
+    """The generated pages of the manual equal the output of the generator."""
     command = [sys.executable, str(ROOT / "tools" / "reference"), "--check"]
     there = {**os.environ, "TZ": "Asia/Tokyo"}
     done = subprocess.run(command, env=there, capture_output=True, text=True, check=False)
@@ -57,7 +57,7 @@ def test_generated_pages_are_up_to_date() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_shows_two_examples_and_its_exit_statuses(command: str) -> None:
-    """The page of a command has both."""
+    """The page of each command has two examples and its exit statuses."""
     page = (ROOT / f"docs/reference/commands/{command}.md").read_text()
     assert page.count("```console ") == 2
     for status in exit_statuses(command):
@@ -66,7 +66,7 @@ def test_command_shows_two_examples_and_its_exit_statuses(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_page_of_a_command_names_each_of_its_options(command: str, pages: dict[str, str]) -> None:
-    """The man page has every spelling of every option, with its description."""
+    """The man page of a command has every spelling of every option, with its description."""
     page = pages[f"iallocator-{command}" if command else "iallocator"]
     for option in options_of(command) if command else COMMON:
         for spelling in option.names:
@@ -75,14 +75,14 @@ def test_page_of_a_command_names_each_of_its_options(command: str, pages: dict[s
 
 
 def test_description_of_a_command_names_no_module() -> None:
-    """Names of modules and functions mean nothing to an administrator."""
+    """The description of a command names no modules and functions."""
     for name in COMMANDS:
         assert not re.findall(r"[a-z]+[_.][a-z_.]+\b(?<!\.)", description(name)), name
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
 def test_pages_are_typeset_without_a_warning(made: Path) -> None:
-    """The typesetter prints no warning, so no word is mistaken for one of its requests."""
+    """The man pages are typeset without a warning."""
     for page in sorted((made / "man").iterdir()):
         command = ["groff", "-ww", "-Kutf8", "-man", "-Tutf8", str(page)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -102,7 +102,7 @@ def test_pages_are_typeset_without_a_warning(made: Path) -> None:
 def test_bash_completes_commands_and_their_options(
     line: str, expected: set[str], made: Path
 ) -> None:
-    """The shell offers exactly the words that are valid there."""
+    """In bash, exactly the valid words are completed."""
     words = line.split()
     script = (
         f". {made}/completion/iallocator; COMP_WORDS=({' '.join(words)}); "
@@ -115,5 +115,5 @@ def test_bash_completes_commands_and_their_options(
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
 def test_zsh_reads_its_completion(made: Path) -> None:
-    """The shell accepts the script."""
+    """The completion script is valid for zsh."""
     subprocess.run(["zsh", "-n", made / "completion" / "_iallocator"], check=True)

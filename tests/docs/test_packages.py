@@ -1,4 +1,4 @@
-"""Check the contents of the source package, the extras, and the folder of captured calls."""
+"""Test the source package, the extras, and the folder of captured calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from iallocator.compat.htools.programs import GENERAL, PROGRAMS
 ROOT = Path(__file__).parents[2]
 
 BY_ITSELF = {"LICENSE", "bin", "iallocator", "pyproject.toml", "setup.cfg"}
-"""Files that setuptools includes by itself."""
+"""Files that setuptools includes without being listed."""
 
 NOT_NEEDED = {".gitignore"}
 
@@ -35,7 +35,7 @@ def tracked() -> set[str]:
 
 
 def test_source_package_is_complete() -> None:
-    """MANIFEST.in names everything at the top of the repository."""
+    """MANIFEST.in names every file and folder at the top of the repository."""
     words = {word for line in (ROOT / "MANIFEST.in").read_text().splitlines()
              if not line.startswith("#") for word in line.split()[1:]}  # fmt: skip
     taken = {
@@ -59,7 +59,7 @@ def test_every_extra_is_in_the_one_for_all() -> None:
 
 
 def test_folders_of_calls_and_loads_are_the_same_in_package_and_manual() -> None:
-    """The package creates the folders for root only; the pages and the settings file name them."""
+    """The package creates the folders that the manual names, for root only."""
     made = re.findall(r"^install -d -m 700 (.*)$", (ROOT / "tools/make-deb").read_text(), re.M)
     assert len(made) == 1
     created = re.findall(r'"\$root(/[^"]*)"', made[0])
@@ -79,7 +79,7 @@ def test_folders_of_calls_and_loads_are_the_same_in_package_and_manual() -> None
 
 
 def test_the_version_is_that_of_the_change_log_and_the_pages() -> None:
-    """The pages name the package that ``make deb`` builds."""
+    """Change log, package and pages have one version."""
     assert f"\n## {__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
     for page in ("install.md", "upgrade.md"):
         text = (ROOT / "docs/how-to" / page).read_text()
@@ -87,7 +87,7 @@ def test_the_version_is_that_of_the_change_log_and_the_pages() -> None:
 
 
 def test_every_program_of_htools_has_a_man_page_and_a_completion(tmp_path: Path) -> None:
-    """Each of them has all options of the program; bash accepts the completions."""
+    """Every program of htools has a man page and a completion with all its options."""
     subprocess.run(
         [sys.executable, str(ROOT / "tools/htools-pages"), str(tmp_path)], check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -102,5 +102,8 @@ def test_every_program_of_htools_has_a_man_page_and_a_completion(tmp_path: Path)
 
 
 def test_processes_that_compile_modules_can_import_the_tool() -> None:
-    """From Python 3.13 on, they import the file that started them. It must not begin to work."""
+    """The tool that compiles modules does not start again in a process that imports it.
+
+    From Python 3.13 on, processes import the file that started them.
+    """
     runpy.run_path(str(ROOT / "tools/write-plugin"), run_name="__mp_main__")

@@ -1,4 +1,4 @@
-"""Ask for explanations as data."""
+"""Ask for explanations of requests as data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["explained", "only_decision"]
 
 
 def explained(request: Json, *options: str) -> Explanation:
-    """Explain `request` with these options."""
+    """Return the explanation of `request` with these options."""
     settings = Settings()
     parse(options, settings, COMMON)
     return explain(as_bytes(request), settings)
 
 
 def only_decision(request: Json, *options: str) -> Decision:
-    """Return the one decision about `request`."""
+    """Return the only decision in the explanation of `request`."""
     (found,) = explained(request, *options).decisions
     return found

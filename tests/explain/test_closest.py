@@ -20,13 +20,16 @@ from tests.conformance.documents import document
 
 
 def decision(request: Json) -> Decision:
-    """Explain the one decision about `request`."""
+    """Return the only decision in the explanation of `request`."""
     (found,) = explain(as_bytes(request), Settings()).decisions
     return found
 
 
 def what_ifs(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
-    """Yield the what-if, the instance and the online nodes of each group of generated documents."""
+    """Yield what-if, instance and online nodes for each group of generated documents.
+
+    A what-if answers how much a node lacks for an instance.
+    """
     for seed in seeds:
         found, request = read(as_bytes(document(seed, "allocate")), Settings())
         assert isinstance(request, Allocate)
@@ -40,7 +43,7 @@ def what_ifs(seeds: range) -> Iterator[tuple[WhatIf, Instance, list[int]]]:
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])
 def test_closest_lacking_memory_is_exact(template: str) -> None:
-    """One MiB less than the missing amount does not help; the whole amount does."""
+    """The missing memory of the nearest candidate is exact: 1 MiB less does not help."""
     request = allocate(
         cluster(memory=2048, changes={"node1": {"free_memory": 900}}),
         memory=3000,
@@ -55,7 +58,7 @@ def test_closest_lacking_memory_is_exact(template: str) -> None:
 
 
 def test_closest_several_lacks_are_all_reported() -> None:
-    """The missing amounts of the node that lacks least in all are reported for each resource."""
+    """All missing amounts of the nearest candidate are reported, by resource."""
     request = allocate(
         cluster(cpus=1, disk=5000, changes={"node1": {"free_disk": 100}}),
         disk=6000,
@@ -66,7 +69,7 @@ def test_closest_several_lacks_are_all_reported() -> None:
 
 
 def test_closest_rejected_by_n1_names_failure_and_instance() -> None:
-    """If only N+1 prevents a placement, the report names the failure and the instance."""
+    """If only N+1 rejects the nearest candidate, failure and instance are reported."""
     request = allocate_rbd(cluster(nodes=2, memory=4096), memory=3000)
     request["nodes"]["node2"] |= {"free_memory": 2000}
     found = decision(request)
@@ -80,7 +83,7 @@ def test_closest_rejected_by_n1_names_failure_and_instance() -> None:
 
 
 def test_closest_generated_documents_lack_something_where_a_limit_breaks() -> None:
-    """A node lacks something in a role if and only if some limit rejects it there."""
+    """A candidate lacks an amount if and only if a limit rejects the instance."""
     for prospect, _, nodes in what_ifs(range(60)):
         search = Search(prospect)
         for index in nodes:
@@ -92,7 +95,7 @@ def test_closest_generated_documents_lack_something_where_a_limit_breaks() -> No
 
 
 def test_closest_generated_documents_find_the_nearest_pair() -> None:
-    """The reported pair lacks no more than any other pair."""
+    """The reported nearest pair of nodes lacks no more than any other pair."""
     for prospect, instance, nodes in what_ifs(range(200)):
         if instance.required_nodes == 1 or len(nodes) < 2:
             continue

@@ -37,12 +37,12 @@ OPTIONS = ((), ("--n1", "strict"), ("--compat", "hail"), ("--ignore-soft-errors"
 
 @cache
 def generated(seed: int, options: tuple[str, ...] = ()) -> Explanation:
-    """Explain a generated document."""
+    """Return the explanation of a generated document."""
     return explained(document(seed, "allocate"), *options)
 
 
 def asked(found: Explanation) -> list[tuple[GroupReport, dict[str, Any]]]:
-    """Return the groups with examined nodes, each with its entry in the response."""
+    """Return each group with examined nodes, and its entry in the response."""
     entries = {entry["group_uuid"]: entry for entry in found.response["solutions"]}
     return [
         (group, entries[group.uuid])
@@ -70,7 +70,7 @@ def rejections(found: Decision) -> dict[str, list[str]]:
 def test_explain_generated_document_leaves_the_answer_as_it_is(
     seed: int, options: tuple[str, ...]
 ) -> None:
-    """The response inside the explanation equals the response without an explanation."""
+    """The response within an explanation equals the response without an explanation."""
     raw = as_bytes(document(seed, "allocate"))
     found = generated(seed, options)
     assert json.loads(json.dumps(found.response)) == json.loads(answer(raw, options))
@@ -83,7 +83,7 @@ def test_explain_generated_document_leaves_the_answer_as_it_is(
 def test_contributions_generated_document_add_up_to_the_score(
     seed: int, options: tuple[str, ...]
 ) -> None:
-    """The contributions of the statistics add up to the score in the response, to 8 decimals."""
+    """The contributions of the statistics add up to the score in the response."""
     for group, entry in asked(generated(seed, options)):
         assert (group.placements[0].nodes if group.placements else []) == entry["nodes"]
         for placed in group.placements:
@@ -110,7 +110,7 @@ def test_differences_generated_document_add_up_to_the_gap(seed: int) -> None:
 def test_rejections_generated_document_tally_as_in_the_response(
     seed: int, options: tuple[str, ...]
 ) -> None:
-    """Each rejection that the response counts is listed at a node, and no other is."""
+    """The rejections of nodes in an explanation are those that the response counts."""
     for group, entry in asked(generated(seed, options)):
         by_limits = {r: n for r, n in entry["failures"].items() if r != "FailN1"}
         assert counted(group.nodes) == by_limits
@@ -121,7 +121,7 @@ def test_rejections_generated_document_tally_as_in_the_response(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nodes_generated_document_all_accounted_for(seed: int) -> None:
-    """Every node is possible, or has a reason for its rejection or exclusion."""
+    """Every node is possible in an explanation, or has a reason."""
     online = {
         name
         for name, node in document(seed, "allocate")["nodes"].items()
@@ -139,14 +139,14 @@ def test_nodes_generated_document_all_accounted_for(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_failed_requests_name_the_closest_node(seed: int) -> None:
-    """A group without a placement has its nearest candidate; N+1 names failure and instance."""
+    """A group without a placement has its nearest candidate in the explanation."""
     for group, entry in asked(generated(seed)):
         assert bool(group.closest) == (not group.placements)
         assert group.n1_rejections or "FailN1" not in entry["failures"]
 
 
 def test_every_statistic_has_a_description() -> None:
-    """Every statistic and the penalty have a text."""
+    """Every statistic, and the penalty, has a description."""
     assert set(WORDS) == {statistic.name for statistic in STATISTICS} | {PENALTY}
 
 
@@ -164,7 +164,7 @@ def test_rejection_of_small_nodes_has_the_numbers() -> None:
 
 
 def test_rejection_of_one_pair_names_the_primary() -> None:
-    """A secondary without memory for one peer is rejected only in pairs with this peer."""
+    """A secondary that lacks memory for one peer is rejected in pairs with this peer only."""
     held = {"a": instance("node1", "node3", memory=3000)}
     document = cluster(memory=4096, instances=held, changes={"node3": {"free_memory": 3500}})
     assert rejections(only_decision(allocate(document, memory=1000)))["node3"][-1] == (
@@ -195,7 +195,7 @@ def test_policy_rejection_names_the_bound(low: Any, high: Any, text: str) -> Non
 
 
 def test_policy_rejection_of_template_lists_the_allowed_ones() -> None:
-    """The message lists the disk templates of the policy."""
+    """A rejection of a disk template lists the templates that the policy permits."""
     request = allocate(cluster(nodes=2))
     request["nodegroups"]["uuid-default"]["ipolicy"]["disk-templates"] = ["plain"]
     assert only_decision(request).groups[0].closest == (
@@ -228,7 +228,7 @@ def test_explanation_of_a_node_outside_the_restriction_has_the_reason() -> None:
 
 
 def test_failure_not_tolerated_before_is_marked_with_strict() -> None:
-    """A failure that was not tolerated before the placement is marked."""
+    """With strict, a failure that was not tolerated before the placement is marked."""
     lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
     request = allocate_rbd(cluster(nodes=2, instances=lost), memory=100)
     (group,) = only_decision(request, "--n1", "strict").groups
@@ -239,7 +239,7 @@ def test_failure_not_tolerated_before_is_marked_with_strict() -> None:
 
 
 def test_group_with_a_better_score_but_a_worse_policy_has_the_reason() -> None:
-    """The reason names the policy, even if the group has a better score."""
+    """If a group loses by its allocation policy, the reason says so despite a better score."""
     busy = {f"i{n}": instance("node1", memory=512) for n in range(4)}
     request = allocate(
         cluster(nodes={"default": 2, "spare": 2}, instances=busy), disk_template="plain"
@@ -251,7 +251,7 @@ def test_group_with_a_better_score_but_a_worse_policy_has_the_reason() -> None:
 
 
 def test_group_without_network_names_it() -> None:
-    """The reason names the missing network."""
+    """A group without a network of the instance has the network in its reason."""
     request = allocate(cluster(), nics=[{"network": "net-blue"}])
     (group,) = only_decision(request).groups
     assert group.obstacle.endswith("required by instance new: net-blue")
@@ -259,7 +259,7 @@ def test_group_without_network_names_it() -> None:
 
 
 def test_group_that_was_not_queried_has_the_reason() -> None:
-    """With a named group, the other groups are listed as not requested."""
+    """If the request names a group, the other groups are listed as not requested."""
     request = allocate(cluster(nodes={"default": 2, "spare": 2}), group_name="spare")
     obstacles = {group.name: group.obstacle for group in only_decision(request).groups}
     assert obstacles == {"spare": "", "default": "only group spare is asked for"}
@@ -277,7 +277,7 @@ def test_order_of_keys_does_not_change_the_explanation() -> None:
 
 
 def slow_reports(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Let each record of reasons take some seconds of a simulated clock."""
+    """Let each record of reasons take `seconds` of a simulated clock."""
     now = [100.0]
     create = Survey.__init__
 
@@ -294,7 +294,7 @@ def slow_reports(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 def test_explain_within_its_time_limit_explains_the_answer_of_the_request(
     kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recording takes time, but below the limit the answer is unchanged."""
+    """If recording reasons stays within the time limit, the answer is unchanged."""
     slow_reports(monkeypatch, 0.01)
     request = document(seed, kind)
     response = json.loads(answer(as_bytes(request), ["--time-limit", "9"]))
@@ -302,7 +302,7 @@ def test_explain_within_its_time_limit_explains_the_answer_of_the_request(
 
 
 def test_explain_ends_at_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit applies to the whole run, with 30 s for the reasons of three instances."""
+    """The time limit of explain applies to the whole run, with records of reasons."""
     slow_reports(monkeypatch, 10)
     one = {**allocate_rbd(cluster())["request"], "type": "allocate"}
     request = cluster()
@@ -321,7 +321,7 @@ STRATEGIES = ("score", "lost-allocations", "affinity", "pacemaker-balanced", "pa
 
 
 def tight(small: str, template: str) -> Json:
-    """Return a request that fits on node2 and node3; next to `small`, it replaces i1."""
+    """Return a request that fits on node2 and node3; `small` is the node with less memory."""
     instances = {
         "i1": rbd("node1", memory=3000),
         "other": rbd(small, memory=2500),
@@ -338,7 +338,7 @@ def tight(small: str, template: str) -> Json:
 def test_possible_node_is_the_answer_if_it_is_the_only_one(
     strategy: str, template: str, n1: str
 ) -> None:
-    """The answer is the one without explanation, whichever of the nodes is first."""
+    """If only one possible node is permitted, the instance is placed on it."""
     words = (f"--strategy={strategy}", f"--n1={n1}", "--affinity-overhead=0")
     rejected = 0
     for small in ("node3", "node2"):

@@ -1,4 +1,4 @@
-"""Test explanations of moves and batches: they agree with the answer, for every step."""
+"""Test explanations of moves and batches: they agree with the answer in each step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEEDS = seeds(8, 25)
 
 @cache
 def generated(kind: str, seed: int, options: tuple[str, ...] = ()) -> Explanation:
-    """Explain a generated document."""
+    """Return the explanation of a generated document."""
     return explained(document(seed, kind), *options)
 
 
@@ -42,7 +42,7 @@ def entries(found: Explanation) -> Iterator[tuple[Decision, dict[str, Any]]]:
 
 
 def taken(entry: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
-    """Return the executed part of an entry: the offer of another group, if it was requested."""
+    """Return the executed part of an entry: with the option, the offer of another group."""
     elsewhere: dict[str, Any] = entry.get("remote", entry) if "--inter-group" in options else entry
     return elsewhere
 
@@ -85,7 +85,10 @@ def node_results(decision: Decision) -> dict[str, list[str]]:
 def test_explained_decisions_agree_with_the_response(
     kind: str, options: tuple[str, ...], seed: int
 ) -> None:
-    """Nodes, scores and failures equal those of the response, and contributions add up."""
+    """Nodes, scores and failures of explained decisions are those of the response.
+
+    The contributions of the statistics add up to the scores.
+    """
     found = generated(kind, seed, options)
     for decision, entry in entries(found):
         wanted = taken(entry, options)
@@ -106,7 +109,7 @@ def test_explained_decisions_agree_with_the_response(
 def test_moves_generated_document_have_the_steps_and_the_tally_of_the_response(
     kind: str, options: tuple[str, ...], seed: int
 ) -> None:
-    """The steps equal those of the response, and each counted rejection is listed at a node."""
+    """The steps of explained moves, and the counted rejections, are those of the response."""
     for decision, entry in entries(generated(kind, seed, options)):
         moves = taken(entry, options).get("moves", [])
         assert [{"move": step.move, "node": step.node} for step in decision.steps] == moves
@@ -134,7 +137,7 @@ def test_secondaries_generated_document_tally_as_in_the_response(
 def test_offer_of_another_group_is_that_of_the_response(
     options: tuple[str, ...], seed: int
 ) -> None:
-    """An offer of another group is reported if and only if the response has one."""
+    """An explanation has the offer of another group if and only if the response has it."""
     for decision, entry in entries(generated("node-evacuate", seed, options)):
         offer = decision.elsewhere.answer if decision.elsewhere else None
         assert (offer.nodes if offer else None) == entry.get("remote", {}).get("nodes")
@@ -144,7 +147,7 @@ def test_offer_of_another_group_is_that_of_the_response(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_explanation_is_deterministic(kind: str, seed: int) -> None:
-    """Text and JSON of two explanations are equal, and the response is unchanged."""
+    """Text and JSON of two explanations of one request are equal."""
     first, again = generated(kind, seed), explained(document(seed, kind))
     assert text(first) == text(again)
     assert json.dumps(first.document()) == json.dumps(again.document())
@@ -161,7 +164,7 @@ def test_nodes_generated_document_all_accounted_for(kind: str, seed: int) -> Non
 
 
 def test_relocate_new_secondary_excludes_the_present_nodes() -> None:
-    """Primary and secondary are no targets, each with its reason; other nodes have numbers."""
+    """For a new secondary, primary and old secondary are excluded, each with its reason."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(4, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     decision = only_decision(request)
@@ -187,7 +190,7 @@ def test_relocate_no_room_says_what_came_closest() -> None:
 
 
 def test_relocate_plain_instance_says_why_it_is_rejected() -> None:
-    """An instance with local disks on one node is rejected with this reason."""
+    """The relocation of an instance with plain disks is rejected with that reason."""
     document = cluster(instances={"a": instance("node1")})
     decision = only_decision(relocate(document, "a"))
     assert decision.answer is None
@@ -198,7 +201,7 @@ def test_relocate_plain_instance_says_why_it_is_rejected() -> None:
 
 
 def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
-    """The evacuated node, and nodes that are not online, are no targets."""
+    """Evacuated nodes, and nodes that are not online, are excluded with that reason."""
     held = {"a": rbd("node1")}
     document = cluster(4, instances=held, changes={"node2": {"drained": True}})
     decision = only_decision(evacuate(document, "primary-only", "a"))
@@ -212,7 +215,7 @@ def test_evacuate_shared_storage_excludes_what_is_evacuated() -> None:
 
 
 def test_evacuate_down_instance_fails_over() -> None:
-    """An instance that is stopped fails over, because it cannot migrate."""
+    """A stopped instance fails over in the explanation, because it cannot migrate."""
     held = {"a": instance("node1", "node2", admin_state="down")}
     decision = only_decision(evacuate(cluster(instances=held), "primary-only", "a"))
     assert [step.words for step in decision.steps] == ["fail over to node2"]
@@ -224,7 +227,7 @@ def test_evacuate_down_instance_fails_over() -> None:
 
 
 def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
-    """A rejected failover has the violated limit and the missing amount."""
+    """A rejected failover has the violated limit and the missing amount of the secondary."""
     held = {"a": instance("node1", "node2", memory=4096)}
     document = cluster(2, instances=held, changes={"node2": {"free_memory": 3000}})
     decision = only_decision(evacuate(document, "primary-only", "a"))
@@ -235,7 +238,7 @@ def test_evacuate_primary_without_room_says_what_the_secondary_lacks() -> None:
 
 
 def test_evacuate_pair_reports_the_step_that_fails() -> None:
-    """If both nodes are new, a node is rejected at the first step that it cannot execute."""
+    """If both nodes are new, a node is rejected at the first step that fails."""
     held = {"a": instance("node1", "node2", memory=4096, disk=5000)}
     changes = {"node3": {"free_memory": 3120}, "node4": {"free_disk": 5128}}
     decision = only_decision(evacuate(cluster(6, instances=held, changes=changes), "all", "a"))
@@ -262,7 +265,7 @@ def test_evacuate_pair_reports_the_step_that_fails() -> None:
 
 
 def test_evacuate_names_an_old_primary_that_cannot_hold_the_secondary() -> None:
-    """The failover is rejected if the old primary cannot be the temporary secondary."""
+    """A failover is rejected if the old primary cannot be the secondary for a while."""
     held = {"a": instance("node1", "node2", memory=1024)}
     changes = {"node1": {"free_memory": 0}}
     decision = only_decision(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
@@ -274,7 +277,7 @@ def test_evacuate_names_an_old_primary_that_cannot_hold_the_secondary() -> None:
 
 
 def test_evacuate_migration_tags_are_named() -> None:
-    """The reason names the migration tag that the node lacks."""
+    """The reason of a rejected move names the migration tag that the node lacks."""
     held = {"a": rbd("node1")}
     document = cluster(
         2, instances=held, changes={"node1": {"tags": ["cpu:new"]}}, tags=("htools:migration:cpu",)
@@ -287,7 +290,7 @@ def test_evacuate_migration_tags_are_named() -> None:
 
 
 def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
-    """If the first failover is rejected, its reason explains why no pair was tested."""
+    """If the first failover is rejected, the reason says why no pair of nodes was tested."""
     held = {"a": instance("node1", "node2", memory=4096)}
     changes: Json = {"node1": {"offline": True}, "node2": {"free_memory": 3000}}
     decision = only_decision(evacuate(cluster(4, instances=held, changes=changes), "all", "a"))
@@ -298,7 +301,10 @@ def test_evacuate_primary_that_is_not_online_must_fail_over_first() -> None:
 
 
 def test_change_group_of_an_offline_primary_needs_a_failover_first() -> None:
-    """The secondary is not in the new group, so that no node of that group was rejected for it."""
+    """Off an offline primary, `change-group` is rejected if no failover is possible.
+
+    The secondary is not in the new group, so that no node of that group is rejected.
+    """
     held = {"a": instance("node1", "node2", memory=4096)}
     changes: Json = {"node1": {"offline": True}, "node2": {"free_memory": 3000}}
     document = cluster({"default": 2, "spare": 3}, instances=held, changes=changes)
@@ -309,7 +315,7 @@ def test_change_group_of_an_offline_primary_needs_a_failover_first() -> None:
 
 @pytest.mark.parametrize(("answer", "goes"), [("no", False), ("yes", True)])
 def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goes: bool) -> None:
-    """If only another group has free capacity, its nodes are reported, and used on request."""
+    """If only another group has capacity, its nodes are reported, and used with the option."""
     held = {"a": rbd("node1")}
     document = cluster({"default": 1, "spare": 2}, instances=held)
     decision = only_decision(evacuate(document, "primary-only", "a"), "--inter-group", answer)
@@ -323,7 +329,7 @@ def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goe
 def test_other_groups_without_time_are_reported_as_not_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If time is up before other groups are tested, the explanation reports it."""
+    """If time ends before other groups are searched, the explanation reports that."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     held = {"a": rbd("node1")}
     document = cluster({"east": 1, "west": 2}, instances=held)
@@ -333,7 +339,7 @@ def test_other_groups_without_time_are_reported_as_not_tried(
 
 
 def test_evacuate_several_each_on_the_state_before() -> None:
-    """The explanation of a later instance names the instances that were moved before it."""
+    """The explanation of a later instance names the instances that moved before it."""
     held = {name: rbd("node1") for name in "ab"}
     first, second = explained(evacuate(cluster(instances=held), "primary-only", "a", "b")).decisions
     assert first.answer is not None
@@ -343,7 +349,7 @@ def test_evacuate_several_each_on_the_state_before() -> None:
 
 
 def test_change_group_reports_choice_and_move() -> None:
-    """The explanation has the reason for the group, and then the reason for the nodes."""
+    """The explanation of change-group has the reason for the group, then for the nodes."""
     held = {"a": instance("node1", "node2")}
     document = cluster({"default": 2, "one": 2, "two": 3}, instances=held)
     decision = only_decision(change_group(document, "a"))
@@ -355,7 +361,7 @@ def test_change_group_reports_choice_and_move() -> None:
 
 
 def test_change_group_without_target_lists_the_groups() -> None:
-    """If no target group is left, each group has the reason for its exclusion."""
+    """If no target group remains, each group has the reason for its exclusion."""
     decision = only_decision(
         change_group(cluster(instances={"a": instance("node1", "node2")}), "a")
     )
@@ -366,7 +372,7 @@ def test_change_group_without_target_lists_the_groups() -> None:
 
 
 def test_multi_allocate_one_without_room_leaves_the_others() -> None:
-    """Each instance has its decision; a failed one has its nearest candidate."""
+    """In a batch, each instance has its decision; a failed one has its nearest candidate."""
     base = allocate_rbd(cluster(2), memory=3000)["request"]
     wanted = [{**base, "name": name, "memory": size} for name, size in (("a", 500), ("b", 9000))]
     request = {**cluster(2), "request": {"type": "multi-allocate", "instances": wanted}}
@@ -377,7 +383,7 @@ def test_multi_allocate_one_without_room_leaves_the_others() -> None:
 
 
 def test_multi_allocate_statistics_are_those_of_each_instance() -> None:
-    """The statistics of the second instance start at the end of the first one's."""
+    """In a batch, the statistics of an instance begin with those after the previous one."""
     base = allocate_rbd(cluster(3), memory=500)["request"]
     wanted = [{**base, "name": name} for name in ("a", "b")]
     request = {**cluster(3), "request": {"type": "multi-allocate", "instances": wanted}}
@@ -389,7 +395,7 @@ def test_multi_allocate_statistics_are_those_of_each_instance() -> None:
 
 
 def test_multi_allocate_like_hail_ends_with_the_first_failure() -> None:
-    """With `--compat hail`, instances after a failure are skipped, which is reported."""
+    """With --compat hail, instances of a batch after a failure are reported as skipped."""
     base = allocate(cluster(2), memory=9000)["request"]
     wanted = [{**base, "name": name} for name in ("a", "b")]
     request = {**cluster(2), "request": {"type": "multi-allocate", "instances": wanted}}
@@ -398,7 +404,7 @@ def test_multi_allocate_like_hail_ends_with_the_first_failure() -> None:
 
 
 def test_allocate_secondary_keeps_the_primary() -> None:
-    """The primary stays, and each rejected secondary has its reason."""
+    """`allocate-secondary` keeps the primary, and each rejected secondary has its reason."""
     held = {"a": instance("node1", memory=4096)}
     document = cluster(3, instances=held, changes={"node3": {"free_memory": 3120}})
     decision = only_decision({**document, "request": {"type": "allocate-secondary", "name": "a"}})
@@ -411,7 +417,7 @@ def test_allocate_secondary_keeps_the_primary() -> None:
 
 @pytest.mark.parametrize(("nodes", "answers"), [(4, [True, True]), (2, [False])])
 def test_multi_evacuate_ends_with_the_first_failure(nodes: int, answers: list[bool]) -> None:
-    """Each secondary on the node has its decision, up to the first that fails."""
+    """`multi-evacuate` explains each secondary on the node, up to the first that fails."""
     held = {name: instance("node1", "node2") for name in "ab"}
     request = {"type": "multi-evacuate", "evac_nodes": ["node2"]}
     found = explained({**cluster(nodes, instances=held), "request": request})
@@ -423,14 +429,14 @@ def test_multi_evacuate_ends_with_the_first_failure(nodes: int, answers: list[bo
 
 
 def test_multi_evacuate_of_empty_nodes_is_reported() -> None:
-    """The explanation of a request without instances says that there are none."""
+    """The explanation of a request without instances reports that there are none."""
     request = {"type": "multi-evacuate", "evac_nodes": ["node2"]}
     found = explained({**cluster(), "request": request})
     assert found.remarks == ["No instance is concerned: nothing is to be done."]
 
 
 def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
-    """Large amounts are shown to the last MiB."""
+    """Large amounts are printed to the last MiB."""
     document = cluster(2, disk=4123456, memory=65536)
     request = allocate(document, disk=5000000, disk_template="plain")
     (decision,) = explained(request).decisions
@@ -440,7 +446,7 @@ def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
 
 
 def test_rejected_group_has_rows_in_the_document_and_no_empty_rows_as_text() -> None:
-    """A single node is too few for a drbd instance; the text has this reason once."""
+    """The text says once that a group with a single node is too small for a drbd instance."""
     held = {"a": instance("node1", "node2")}
     given = cluster({"pair": 2, "single": 1}, instances=held)
     request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "secondary-only"}

@@ -1,4 +1,4 @@
-"""Test that the penalty of violated soft constraints is shown wherever it ranks placements."""
+"""Test that penalties of violated soft constraints are shown where they rank placements."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ranked_lists(response: Json) -> list[list[Json]]:
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_ranked_lists_are_sorted_by_score_and_penalty(kind: str) -> None:
-    """Some placements have penalties, and the order differs from that of the bare scores."""
+    """Lists of placements are sorted by score and penalty together."""
     response = respond({**CLUSTER, "request": REQUESTS[kind]}, "--top=5", "--n1=off")
     conforms(response, "response")
     lists = ranked_lists(response)
@@ -64,7 +64,7 @@ def test_ranked_lists_are_sorted_by_score_and_penalty(kind: str) -> None:
 
 
 def test_info_shows_score_and_penalty_separately() -> None:
-    """Every node of the group has a penalty; the score is the same as in the entry."""
+    """The `info` of an answer has the score and the penalty as separate numbers."""
     document = {**CLUSTER, "request": {**NEW["request"], "restrict-to-nodes": ["node2"]}}
     response = respond(document)
     (entry, *_) = response["solutions"]
@@ -74,7 +74,7 @@ def test_info_shows_score_and_penalty_separately() -> None:
 
 @pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate"])
 def test_explain_names_the_penalty_that_decided(kind: str) -> None:
-    """The runner-up has the lower score; text and JSON have the reason of its rank."""
+    """`explain` names the penalty if it decided against a placement with a better score."""
     document = {**CLUSTER, "request": REQUESTS[kind]}
     text = " ".join(printed("explain", document=document).split())
     assert "node2 has a lower score, " in text
@@ -95,7 +95,7 @@ def test_explain_names_the_penalty_that_decided(kind: str) -> None:
 
 
 def test_explain_names_the_penalty_of_the_answer() -> None:
-    """The note names the constraint."""
+    """`explain` names the soft constraint that the answer violates."""
     document = {**CLUSTER, "request": {**NEW["request"], "restrict-to-nodes": ["node2", "node3"]}}
     text = " ".join(printed("explain", document=document).split())
     assert "Penalty of violated soft constraints: 2." in text
@@ -104,7 +104,7 @@ def test_explain_names_the_penalty_of_the_answer() -> None:
 
 
 def test_answer_without_soft_constraints_has_no_penalty() -> None:
-    """Documents without such tags have no penalty in their answers."""
+    """The answer to a request without soft constraints has no penalty."""
     document = allocate_rbd(cluster(3))
     response = respond(document, "--top=3")
     assert "penalty" not in str(response)

@@ -36,7 +36,7 @@ def read(case: Case, *more: str) -> tuple[bytes, Settings]:
 def test_explanation_of_stored_request_agrees_with_the_response(
     case: Case, more: tuple[str, ...]
 ) -> None:
-    """An explanation changes no answer, and names the new nodes of each instance."""
+    """The explanation of each stored request has its answer, and the nodes of each instance."""
     found = explain(*read(case, *more))
     plain = respond(*read(case, *more)).document()
     assert json.loads(json.dumps(found.response)) == json.loads(json.dumps(plain))

@@ -24,14 +24,14 @@ from .oracles import complaints
 from .relations import broken_relations
 
 CHUNK, PROGRESS = 200, 2_000
-"""Cases per task of a process; cases between two lines of progress."""
+"""Number of cases in a task of a process, and between two lines of progress."""
 
 DAMAGERS: dict[str, Callable[[int], Case]] = {"values": make, "grammar": grammar.make}
-"""Name -> maker of the case with a number: any value in any place, or by the meaning of parts."""
+"""Name of a damager -> function that returns the case with a number."""
 
 
 def examine(number: int, damager: str = "values") -> list[str]:
-    """Return the errors of case `number` of a damager."""
+    """Return the errors of the case with this number, made by a damager."""
     case = DAMAGERS[damager](number)
     done = run(case)
     return complaints(case, done) or broken_relations(case, done, number)
@@ -44,7 +44,7 @@ def _chunk(numbers: range, damager: str) -> list[tuple[int, list[str]]]:
 
 
 def shown(case: Case) -> str:
-    """Return the arguments of the case, with long ones cut."""
+    """Return the arguments of the case, with long ones shortened."""
     return " ".join(argument[:60] for argument in case.arguments)
 
 
@@ -65,7 +65,7 @@ def _results(cases: range, damager: str, jobs: int) -> Iterator[list[tuple[int, 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; return its exit status."""
+    """Run the cases that the arguments name; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--start", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Run the program once, with given arguments and files, and return its status, output and time."""
+"""Run the program once, with given arguments and files; return status, output and time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from iallocator.cli import main
 __all__ = ["FROZEN", "Case", "Outcome", "run"]
 
 FROZEN = {"SOURCE_DATE_EPOCH": "1767323400"}
-"""The environment that freezes the time in documents, so that two runs can be compared."""
+"""Environment that fixes the time in documents, so that two runs can be compared."""
 
 
 class Case(NamedTuple):
-    """Represent the input of one run.
+    """The input of one run.
 
     ``arguments`` name files of ``files``; ``name`` is the origin of the case. The files in `LUXI`
     have the answers of a running cluster's daemons.
@@ -50,9 +50,10 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Represent the result of one run; ``crash`` is the traceback of an exception, or "".
+    """The result of one run.
 
-    ``seconds`` is the elapsed time; ``work`` is the processor time of the process.
+    ``crash`` is the traceback of an exception, or "". ``seconds`` is the elapsed time; ``work`` is
+    the processor time of the process.
     """
 
     status: int
@@ -64,7 +65,7 @@ class Outcome(NamedTuple):
 
 
 def run(case: Case) -> Outcome:
-    """Run the program in this process, in its own folder with the files of `case`."""
+    """Return the result of the program in this process, in a folder with the files of `case`."""
     frozen = mock.patch.dict(os.environ, FROZEN)
     with _folder(case.files), _daemons(case.files), frozen:
         out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
@@ -97,12 +98,12 @@ def _folder(files: dict[str, bytes]) -> Iterator[None]:
 
 
 LUXI = "luxi/"
-"""Folder of the answers to ``QueryClusterInfo``, and to a ``Query`` of each kind of thing."""
+"""Folder of the answers to ``QueryClusterInfo``, and to ``Query`` for each kind of object."""
 
 
 @contextlib.contextmanager
 def _daemons(files: dict[str, bytes]) -> Iterator[None]:
-    """Run daemons at a socket in the working folder, if there are answers."""
+    """Run daemons at a socket in the working folder if `files` has answers for them."""
     if not any(name.startswith(LUXI) for name in files):
         yield
         return

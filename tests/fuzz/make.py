@@ -1,4 +1,4 @@
-"""Generate cases as a pure function of a number."""
+"""Generate the cases of the first damager; equal numbers give equal cases."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ PLANNER_OPTIONS = {
     "constraints": ("--strategy=affinity",),
     "config": ("--strategy=affinity",),
 }  # fmt: skip
-"""Command -> options of which some are taken; those that it rejects are answers as well."""
+"""Command -> options, of which a case has some; the command may reject them."""
 
 
 @cache
@@ -88,7 +88,7 @@ def _texts() -> tuple[str, ...]:
 
 
 def make(number: int) -> Case:
-    """Return case number `number`."""
+    """Return the case with this number."""
     rng = Random(f"fuzz/{number}")
     build = rng.choice((_request, _request, _request, _explain, _planner, _planner, _text, _spec))
     return build(rng, f"{build.__name__[1:]} {number}")

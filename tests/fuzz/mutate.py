@@ -1,4 +1,4 @@
-"""Damage documents and texts: any value, any place, and sometimes bytes."""
+"""Damage documents and texts: any value at any place, and sometimes single bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["damage", "damage_bytes", "damage_text", "raw_of"]
 
 
 def raw_of(document: Json) -> bytes:
-    """Return the bytes of a document in which numbers may be one of `values.LITERALS`."""
+    """Return the bytes of a document, with `values.LITERALS` replaced by their numbers."""
     return literal(json.dumps(document)).encode("utf-8", "surrogatepass")
 
 
@@ -25,7 +25,7 @@ def damage(rng: Random, document: Json, most: int = 4) -> None:
 
 
 def _place(rng: Random, document: Json) -> tuple[Any, Any]:
-    """Return a container somewhere in `document`, and a key in it."""
+    """Return a random container in `document`, and a key in it."""
     holder: Any = document
     key: Any = rng.choice(list(holder))
     while rng.random() < 0.8:
@@ -90,7 +90,7 @@ def _rename(rng: Random, document: Json) -> None:
 
 
 def _twin(rng: Random, document: Json) -> None:
-    """Return another member of the same table."""
+    """Replace a member of a table by a copy of another member."""
     table = document.get(rng.choice(("instances", "nodes", "nodegroups")))
     if isinstance(table, dict) and table:
         name = rng.choice(list(table))

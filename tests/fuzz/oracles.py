@@ -13,24 +13,24 @@ from .case import Case, Outcome
 __all__ = ["SLOW", "complaints"]
 
 SLOW = 30.0
-"""Seconds of work that no small case needs."""
+"""Seconds of processor time that no small case needs."""
 
 STATUSES = (0, 1, 2, 3)
 
 LONE_NUMBER = re.compile(
     r"(?<![\w\".':/|,=-])(nan|inf|NaN|-?Infinity|-inf)(?![\w\"']| is not a JSON number)"
 )
-"""Values that are not finite numbers; names and words are longer, or quoted."""
+"""Pattern of values that are not finite numbers, outside names and words."""
 
 
 def _is_a_name(word: str, case: Case) -> bool:
-    """Return whether `word` is a name, or the end of a tag, in `case` and may be printed."""
+    """Return whether `word` occurs in a name or a tag of `case`, so that it may be printed."""
     row, tag = f"\n{word}|".encode(), f':{word}"'.encode()
     return any(row in b"\n" + raw or tag in raw for raw in case.files.values())
 
 
 def complaints(case: Case, done: Outcome) -> list[str]:
-    """Return the errors of a run; an empty list if it is correct."""
+    """Return the errors of a run; [] if it is correct."""
     if done.crash:
         return [f"crash: {done.crash.strip().splitlines()[-1]}", done.crash]
     wrong = []
@@ -75,7 +75,7 @@ def _shape(case: Case, done: Outcome) -> list[str]:
 
 
 def _says_more(case: Case) -> bool:
-    """Return whether stdout also has other content than JSON: a drawing, commands, a page."""
+    """Return whether stdout has more than JSON: a drawing, commands, or a page."""
     return any(word.startswith(("--graph", "-C", "--print-c", "--html", "--validate", "--machine"))
                for word in case.arguments)  # fmt: skip
 

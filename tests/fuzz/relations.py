@@ -1,4 +1,4 @@
-"""Compare two runs with inputs that differ only in form, so that the results must be equal."""
+"""Compare two runs with inputs that differ in form only, so that results must be equal."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ __all__ = ["broken_relations"]
 ROOT = Path(__file__).parents[2]
 
 HURRIED = 0.4
-"""Seconds: planners have one second, which a busy machine may use up."""
+"""Seconds after which a planner with a limit of one second may have used up its time."""
 
 STARTING = 0.3
-"""Seconds that a process may take to start."""
+"""Seconds that the start of a process may take."""
 
 EVERY, EVERY_SEED = 4, 100
-"""One of so many cases is run again in other forms, or in a process with another hash seed."""
+"""Shares of cases that are run in other forms, and with another hash seed: one of each number."""
 
 PREFIX = "zq0"
-"""Prefix of every name in a renamed document: no other name has it, the order stays."""
+"""Prefix of every name in a renamed document, which no other name has."""
 
 RUN = re.compile(rb'"run": ?"[^"]*"')
-"""The name of an execution in a document: it has the time and random digits."""
+"""The name of an execution in a document; it has the time and random digits."""
 
 TABLES = ("nodes", "nodegroups", "instances")
 
 
 def broken_relations(case: Case, done: Outcome, number: int) -> list[str]:
-    """Return the relations that other forms of a case violate."""
+    """Return the relations between runs that the case violates in other forms."""
     if number % EVERY or done.status != 0 or "doc" not in case.files:
         return []
     try:
@@ -89,7 +89,7 @@ def _same_in_another_process(case: Case, done: Outcome, document: Json, rng: Ran
 
 
 def _succeeds_with_more_memory(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """Return whether it succeeds with more memory, unless N+1 counts.
+    """Return whether the request succeeds with more memory, unless N+1 has effect.
 
     With N+1, more memory can protect an instance that was not protected before.
     """
@@ -113,7 +113,7 @@ def _same_by_other_names(case: Case, done: Outcome, document: Json, rng: Random)
 
 
 def _same_beside_another_group(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """Return whether the result is equal with an unallocable and unrelated group."""
+    """Return whether the result is equal with one more group, which is unallocable."""
     if not _is_request(case, document) or not document.get("nodegroups"):
         return True
     other = run(_with(case, _with_a_group(document)))
@@ -129,13 +129,13 @@ RELATIONS: dict[str, Callable[[Case, Outcome, Json, Random], bool]] = {
     "other names change the answer": _same_by_other_names,
     "an irrelevant group changes the answer": _same_beside_another_group,
 }
-"""Error text -> the relation that must hold."""
+"""Error text -> function that returns whether the relation holds."""
 
 
 def _ordered(case: Case) -> bool:
-    """Return whether the document's order decides ties: in hail, and by a rule of Pacemaker.
+    """Return whether the document's order can change the result.
 
-    Runs that end by time, often of capacity, cannot be compared either; a snapshot keeps the order.
+    It can in hail, by a rule of Pacemaker, in snapshots, and if runs end by time.
     """
     ordered = ("place", "capacity", "snapshot")
     as_hail = any(word.startswith("--compat=") for word in case.arguments) or any(
@@ -188,7 +188,7 @@ def _names(document: Json) -> set[str]:
 
 
 def _names_in_words(case: Case, document: Json) -> bool:
-    """Return whether a name may be part of a tag or an option, or a word of the format."""
+    """Return whether a name occurs in a tag, in an option, or as a word of the format."""
     names = _names(document)
     request = document["request"]
     new = [request, *(one for one in request.get("instances") or () if isinstance(one, dict))]
@@ -217,7 +217,7 @@ def _renamed(document: Json) -> Json:
 
 
 def _with_a_group(document: Json) -> Json:
-    """Return the document with a group and a node that accept no instances."""
+    """Return the document with one more group and node, which accept no instances."""
     policy = next(iter(document["nodegroups"].values())).get("ipolicy", {})
     group = {"name": "zzz", "alloc_policy": "unallocable", "networks": [], "tags": [],
              "ipolicy": policy}  # fmt: skip

@@ -1,6 +1,6 @@
-"""Test every number of the input: options, from their tables, and fields of every source.
+"""Test every number of the input: in options, by their tables, and in fields of every source.
 
-A new option or field needs no row here: both are found.
+A new option or field needs no entry in this module: both are found.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ NONE = (
 """Texts that are no number, or a number that a float cannot represent."""
 
 LONG = ("9" * 400, "-" + "9" * 400)
-"""Whole numbers of many digits; scores end at what Pacemaker calls infinite."""
+"""Whole numbers of many digits."""
 
 LADDER = ("-9007199254740992", "-1", "-1e-300", "0", "1e-320", "1e-9", "1", "20", "10000",
           "1000000", "9007199254740992")  # fmt: skip
-"""Numbers from the lowest to the highest that anything takes."""
+"""Numbers from the lowest to the highest that any option accepts."""
 
 SPECS = ("{0},{0},{0}", "1g,1g,{}", "1g,1g,1,{}", "{},1g,1")
-"""Numbers with commas between them, all or one of them odd."""
+"""Forms of several numbers with commas, into which one odd number is put."""
 
 HIGHEST = 2.0**93
-"""2 ** 53 TiB, in bytes."""
+"""The largest size in bytes, 2 ** 53 TiB."""
 
 IN_SOURCES = (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"9" * 400, b"-1", b"1e-320", b"0",
               b"9007199254740992", b"9007199254740993", b"1e308", b"0.1")  # fmt: skip
@@ -55,7 +55,7 @@ IN_TEXT = [raw.decode() for raw in IN_SOURCES] + ["nan", "inf", "1_0", "٣"]
 
 
 def tables() -> Iterator[tuple[str, Option]]:
-    """Return the options with a value, of requests ("") and of every command."""
+    """Yield command and option for all options with a value; "" stands for requests."""
     for command in ("", *COMMANDS):
         for option in options_of(command) if command else COMMON:
             if option.read is not None:
@@ -78,7 +78,7 @@ def numeric(option: Option) -> bool:
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    """Return all numbers of a value, at any depth."""
+    """Yield all numbers in a value, at any depth."""
     if isinstance(value, int | float):
         yield value
     elif isinstance(value, list | tuple | set | frozenset):
@@ -90,7 +90,7 @@ def numbers_in(value: Any) -> Iterator[float]:
 
 
 def numeric_options() -> list[tuple[str, Option]]:
-    """Return all options with a number; an option of several commands once for each."""
+    """Return all options with a number, each common option once."""
     return [(command, option) for command, option in tables() if numeric(option)]
 
 
@@ -112,7 +112,7 @@ def test_options_accept_only_finite_numbers() -> None:
 
 
 def fitting_case(command: str, words: list[str]) -> Case:
-    """Return a run of `command` with options on a small cluster that suits it."""
+    """Return a run of `command` with options, on a small cluster that suits it."""
     document = world(Random("numbers/7"))
     question = ["allocate", "--memory=1G", "--disk=1G"] if command == "ask" else []
     place = {"history": ["calls"], "replay": ["case"]}.get(command, ["doc"])
@@ -122,19 +122,22 @@ def fitting_case(command: str, words: list[str]) -> Case:
 
 
 def errors_of(case: Case, done: Outcome | None = None) -> list[str]:
-    """Return the errors of a run of `case`, and the case."""
+    """Return the errors of a run of `case`, with the case."""
     found = complaints(case, done or run(case))
     return [f"{' '.join(case.arguments)}", *found] if found else []
 
 
 LIMITED = {"time_limit", "days", "job_delay"}
-"""Options that wait, or that end a search: the test sets no ``--time-limit`` beside them."""
+"""Options that wait, or end a search; they are tested without ``--time-limit``."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_lowest_and_highest_number_of_each_option_cause_no_crash(command: str) -> None:
-    """The answer is complete, follows its schema, and has only finite numbers."""
+    """With the lowest and highest number of each option, the answer is complete and valid.
+
+    It fits its schema and has only finite numbers.
+    """
     for option in (one for name, one in numeric_options() if name == command):
         taken = [text for text in LADDER if value_of(option, text) is not None]
         shape = [] if command in ("", "snapshot", "show") else ["--json"]
@@ -150,7 +153,7 @@ def test_lowest_and_highest_number_of_each_option_cause_no_crash(command: str) -
 
 
 def test_configurations_accept_only_finite_numbers() -> None:
-    """A settings file with an invalid number is rejected, for every option."""
+    """A configuration file with a number that is not finite is rejected, for each option."""
     for command, option in numeric_options():
         if option.target in ("config", "no_config"):
             continue
@@ -163,7 +166,10 @@ def test_configurations_accept_only_finite_numbers() -> None:
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Return kind of place, container and key of each number; members of a list are one kind."""
+    """Yield kind of place, container and key of each number in `value`.
+
+    Members of a list are of one kind.
+    """
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     for key, one in pairs:
         kind = (*path, key if isinstance(key, str) and path[:1] != ("nodes",) else "*")
@@ -174,11 +180,11 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 
 MARK = 7770777
-"""Stands where another number is to stand."""
+"""Number that stands for the number to be inserted."""
 
 
 def spoilt(document: Any, chances: Random, most: int) -> Iterator[bytes]:
-    """Return the document with one number of each kind replaced."""
+    """Yield the document with one number of each kind replaced."""
     kinds: dict[tuple[str, ...], tuple[Any, Any]] = {}
     for kind, container, key in leaves(document):
         kinds.setdefault(tuple(kind[-3:]), (container, key))
@@ -192,13 +198,13 @@ def spoilt(document: Any, chances: Random, most: int) -> Iterator[bytes]:
 
 
 def documents(chances: Random, most: int) -> Iterator[Source]:
-    """Return captured documents."""
+    """Yield captured documents with one number replaced."""
     for raw in spoilt(world(Random("numbers/7")), chances, most):
         yield ["doc"], {"doc": raw}
 
 
 def answers(chances: Random, most: int) -> Iterator[Source]:
-    """Return answers of RAPI, with measured loads."""
+    """Yield answers of RAPI and measured loads with one number replaced."""
     names = [*sources.ANSWERS, "mond.json"]
     whole = {name: sources._recorded(name).encode() for name in names}
     for name in names:
@@ -208,7 +214,7 @@ def answers(chances: Random, most: int) -> Iterator[Source]:
 
 
 def daemons(chances: Random, most: int) -> Iterator[Source]:
-    """Return answers of LUXI."""
+    """Yield answers of LUXI with one number replaced."""
     whole = sources._answers_of_daemons()
     for name, answer in whole.items():
         for raw in spoilt({"": json.loads(json.dumps(answer))}, chances, most):
@@ -218,7 +224,7 @@ def daemons(chances: Random, most: int) -> Iterator[Source]:
 
 
 def texts(chances: Random, most: int) -> Iterator[Source]:
-    """Return lines of htools' text format."""
+    """Yield text files with one number replaced."""
     for _ in range(most * 2):
         lines = chances.choice(sources._samples()).split("\n")
         at = chances.choice([k for k, line in enumerate(lines) if "|" in line])
@@ -231,7 +237,7 @@ def texts(chances: Random, most: int) -> Iterator[Source]:
 
 
 def loads(chances: Random, most: int) -> Iterator[Source]:
-    """Return measured loads of instances."""
+    """Yield files of loads of instances with one number replaced."""
     raw = json.dumps(world(Random("numbers/7"))).encode()
     for text in chances.sample(IN_TEXT, min(most, len(IN_TEXT))):
         row = ["1", "1", "1", "1"]
@@ -240,7 +246,7 @@ def loads(chances: Random, most: int) -> Iterator[Source]:
 
 
 def lines_of_numbers(chances: Random, most: int) -> Iterator[Source]:
-    """Return specifications of simulated clusters."""
+    """Yield specifications of simulated clusters with one number replaced."""
     for text in chances.sample([*IN_TEXT, "0" * 5000], min(most, len(IN_TEXT))):
         fields = ["preferred", "2", "100g", "16g", "4", "1"]
         fields[chances.randrange(1, 6)] = text
@@ -248,7 +254,7 @@ def lines_of_numbers(chances: Random, most: int) -> Iterator[Source]:
 
 
 def sizes(chances: Random, most: int) -> Iterator[Source]:
-    """Yield sizes of instances that `capacity` counts."""
+    """Yield sizes of instances for `capacity` with one number replaced."""
     for text in chances.sample(IN_TEXT, min(most, len(IN_TEXT))):
         fields = ["1g", "1g", "1", "1"]
         fields[chances.randrange(4)] = text
@@ -266,11 +272,11 @@ SOURCES: dict[str, tuple[Callable[[Random, int], Iterator[Source]], tuple[str, .
     "simulated": (lines_of_numbers, ("capacity", "check")),
     "sizes": (sizes, ("capacity",)),
 }
-"""Source of numbers -> the generator of its values, and the commands that read it."""
+"""Source of numbers -> generator of its values, and the commands that read it."""
 
 
 def tried(source: str, seed: int, most: int) -> Iterator[Case]:
-    """Run with one number replaced at a time."""
+    """Yield runs of commands on a source with one number replaced at a time."""
     drawn, commands = SOURCES[source]
     chances = Random(f"{source}/{seed}")
     for words, files in drawn(chances, most):
@@ -281,7 +287,10 @@ def tried(source: str, seed: int, most: int) -> Iterator[Case]:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_infinite_number_of_a_source_is_rejected_or_causes_no_crash(source: str) -> None:
-    """The command prints one line with exit status 2, or a complete answer with finite numbers."""
+    """An infinite number in a source is rejected in one line, or the answer is complete.
+
+    The answer then has only finite numbers.
+    """
     statuses = []
     for case in tried(source, 1, 8):
         done = run(case)
@@ -292,7 +301,7 @@ def test_infinite_number_of_a_source_is_rejected_or_causes_no_crash(source: str)
 
 @pytest.mark.parametrize("command", ["balance", "check", "report", "capacity", "explain"])
 def test_page_of_names_with_thousands_of_digits_is_written(command: str) -> None:
-    """The page sorts names by the numbers in them, even if these have thousands of digits."""
+    """A page with names that contain numbers of thousands of digits is written."""
     case = fitting_case(command, ["--html=page"])
     raw = case.files["doc"].replace(b'"n1"', b'"n%s"' % (b"1" * 5000))
     assert raw != case.files["doc"]
@@ -302,7 +311,7 @@ def test_page_of_names_with_thousands_of_digits_is_written(command: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_extreme_numbers_of_a_source_are_rejected_or_cause_no_crash(source: str) -> None:
-    """Each kind of number is tested with several seeds."""
+    """Each kind of extreme number in a source is rejected, or causes no crash."""
     for seed in range(2, 8):
         for case in tried(source, seed, 1000):
             assert errors_of(case) == []
@@ -316,7 +325,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_corpus_case_passes(path: Path) -> None:
-    """A case that once crashed, hung, or broke the format of the answer passes."""
+    """Each case of the corpus, which once failed, has all required properties."""
     case = Case.load(path)
     assert complaints(case, run(case)) == []
 
@@ -327,7 +336,7 @@ def test_corpus_case_passes(path: Path) -> None:
     + [("grammar", start) for start in range(0, 2000, 100)],
 )
 def test_generated_cases_have_all_required_properties(damager: str, start: int) -> None:
-    """In a hundred cases of every kind, answers are complete and in time; errors are reported."""
+    """Generated cases of every kind have complete answers in time, or reported errors."""
     cases = range(start, start + 100)
     assert {number: found for number in cases if (found := examine(number, damager))} == {}
 

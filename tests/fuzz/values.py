@@ -1,4 +1,4 @@
-"""Values that are difficult for programs, and tags with a meaning for this program."""
+"""Provide values that are difficult for programs, and tags of this program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LITERALS = {
     "@huge@": "1e999", "@tiny@": "1e-300", "@large@": "1e308", "@nan@": "NaN", "@inf@": "-Infinity",
     "@digits@": "9" * 400, "@many-digits@": "9" * 5000,
 }  # fmt: skip
-"""Strings that stand for numbers that JSON libraries do not write."""
+"""Strings that stand for numbers which JSON libraries do not write."""
 
 _TEXTS = (
     "", " ", "-n", "--help", "\x00", "a\nb", "\x1b[31mred", "<img onerror=alert(1)>", "é" * 9,
@@ -44,7 +44,7 @@ _HTOOLS = (
 
 
 def any_value(rng: Random) -> Any:
-    """Return a value of some type."""
+    """Return a random value of some type."""
     return rng.choice(
         (
             None, True, False, 0, 1, -1, 2.5, 2**53, 2**53 + 1, 2**64, 1e-9, 1e15, -0.0,
@@ -55,12 +55,12 @@ def any_value(rng: Random) -> Any:
 
 
 def odd_text(rng: Random) -> str:
-    """Return a string that might be used as a name."""
+    """Return a random string that can be used as a name."""
     return rng.choice(_TEXTS)
 
 
 def our_tag(rng: Random) -> str:
-    """Return a tag of this program or of htools, correct or slightly wrong."""
+    """Return a random tag of this program or of htools, correct or slightly wrong."""
     if rng.random() < 0.25:
         return rng.choice(_HTOOLS).format(a=rng.choice(_AMOUNTS))
     pattern = rng.choice(_PATTERNS)
@@ -71,7 +71,7 @@ def our_tag(rng: Random) -> str:
 
 
 def literal(text: str) -> str:
-    """Return the JSON `text` with the strings for numbers replaced by these numbers."""
+    """Return the JSON `text` with the strings of `LITERALS` replaced by their numbers."""
     for name, value in LITERALS.items():
         text = text.replace(f'"{name}"', value)
     return text

@@ -1,1 +1,1 @@
-"""Check answers with Ganeti's own code."""
+"""Test answers with Ganeti's own code."""

@@ -1,4 +1,4 @@
-"""Test that Ganeti's validation accepts every answer: success, partial failure and failure."""
+"""Test that Ganeti accepts every answer: success, partial failure and failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOVES = ("node-evacuate", "change-group")
 
 
 def validate(pairs: list[Json]) -> list[str | None]:
-    """Return what Ganeti objects to in each pair of request and response, or None."""
+    """Return Ganeti's objection to each pair of request and response, or None."""
     done = subprocess.run(
         [INTERPRETER, VALIDATOR], input=json.dumps(pairs), capture_output=True, text=True,
         check=False, timeout=PATIENCE,
@@ -50,7 +50,7 @@ def outcome(kind: str, response: Json) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [(), ("--inter-group=yes",), ("--top=3", "--n1=off")], ids=str)
 def test_ganeti_accepts_every_answer(kind: str, options: tuple[str, ...]) -> None:
-    """Ganeti accepts every answer to a generated request, whatever its result."""
+    """Ganeti accepts every answer to a generated request."""
     pairs = [pair(document(seed, kind), *options) for seed in SEEDS]
     objections = [
         f"seed {seed}: {objection}"
@@ -71,7 +71,7 @@ def _between_groups(one: Json, options: tuple[str, ...]) -> bool:
 
 
 def test_ganeti_rejects_pairs_in_the_failed_list() -> None:
-    """The form of hail's failed instances is rejected, so the test above can fail."""
+    """Ganeti rejects hail's form of failed instances, so that the validation can fail."""
     request = document(1, "multi-allocate")
     names = [one["name"] for one in request["request"]["instances"]]
     response = {"success": True, "info": "", "result": [[], [[name, "no room"] for name in names]]}

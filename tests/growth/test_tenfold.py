@@ -25,7 +25,7 @@ from tests.seeds import seeds
 from tests.solver.test_effort import crowded_batch
 
 STEPS = (0.002, 0.05)
-"""Seconds of one read: limits below and above the seconds that a search may use."""
+"""Seconds of one read of the clock, for short and long runs."""
 
 Capture = pytest.CaptureFixture[str]
 
@@ -49,7 +49,7 @@ class Clock:
 
 
 def inputs() -> Iterator[tuple[str, list[str]]]:
-    """Yield documents, each with its arguments."""
+    """Yield documents, each with the arguments of a run."""
     for number, kind in zip(seeds(8, 100, 90), itertools.cycle(KINDS)):
         yield json.dumps(document(number, kind)), []
     for number, words in zip(seeds(len(PLANS), 200, 500), itertools.cycle(PLANS)):
@@ -59,7 +59,7 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
 
 
 def output_of(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[Any, float]:
-    """Return the status and both streams of a run, and its seconds."""
+    """Return the status, both streams and the simulated seconds of a run."""
     clock = Clock(step)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(deadline, "monotonic", clock)
@@ -71,9 +71,9 @@ def output_of(path: Path, words: list[str], step: float, capsys: Capture) -> tup
 def test_tenfold_time_limit_gives_the_same_answer(
     step: float, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests of all types and every command that searches have byte-equal output and status.
+    """With a tenfold time limit, each request and command has byte-equal output.
 
-    Searches may do a fiftieth of their work here, so that some end by their budget.
+    Searches may do a fiftieth of their usual work in this test, so that some end by their budget.
     """
     for kind in (deadline.ITERATIONS, deadline.TRIALS, deadline.PLACEMENTS):
         monkeypatch.setitem(deadline.PER_SECOND, kind, deadline.PER_SECOND[kind] // 50)
@@ -93,7 +93,7 @@ def test_tenfold_time_limit_gives_the_same_answer(
 
 
 TIMES = 3
-"""A busy machine may spoil a measurement: how often one that fails is repeated."""
+"""Number of attempts for a measurement, as a busy machine can spoil one."""
 
 KNOWN = (
     ("groups of 2 nodes (drbd)", "check", 0.8, 1.5),
@@ -106,22 +106,23 @@ KNOWN = (
     ("nodes (drbd)", "explain", 1.0, 1.8),
     ("nodes (drbd)", "explain node-evacuate", 1.0, 1.8),
 )
-"""Dimension, path, part of 4N, and the exponent below which the growth of time must be.
+"""Dimension, path, part of 4N, and the largest permitted exponent of the time.
 
 The time or the memory of each of them once grew with the square, or with the cube.
 """
 
 MEMORY = 1.3
-"""The exponent below which the growth of memory must be."""
+"""Largest permitted exponent of the growth of memory."""
 
 
 @pytest.mark.parametrize(("title", "path", "scale", "most"), KNOWN)
 def test_growth_of_time_and_memory_is_bounded(
     title: str, path: str, scale: float, most: float, tmp_path: Path
 ) -> None:
-    """Processor time and peak memory of the real command are measured at N and 4N.
+    """Time and memory of commands grow no faster than the listed exponents.
 
-    Start-up is excluded. A small process starts the runs, because its memory counts for them.
+    Processor time and peak memory of the real command are measured at N and 4N. Start-up is
+    excluded. A small process starts the runs, because its memory counts for them.
     """
     for _ in range(TIMES):
         with ProcessPoolExecutor(1, get_context("spawn")) as small:
@@ -134,5 +135,5 @@ def test_growth_of_time_and_memory_is_bounded(
 
 
 def test_reasons_are_about_rows_of_the_table() -> None:
-    """A reason for a row that has been renamed or removed is removed, too."""
+    """Each reason for growth is about an existing row of the table."""
     assert all(title in DIMENSIONS and path in PATHS | REPAIR for title, path in REASONS)

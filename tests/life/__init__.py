@@ -1,1 +1,1 @@
-"""Simulate clusters over a long time."""
+"""Test the simulation of clusters over a long time."""

@@ -1,4 +1,7 @@
-"""Test the simulator of clusters: its rankings, its records, and its analysis of rejections."""
+"""Test the simulation of clusters: its rankings, its records, and its analysis of rejections.
+
+A life is one simulation: a scenario of events, answered by one policy of placement.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ from iallocator.ranking import STRATEGIES
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 
 FEW = 8
-"""Requests of a life in the tests."""
+"""Number of requests of a life in the tests."""
 
 
 def test_trace_of_a_seed_is_deterministic_and_in_order() -> None:
-    """All policies get the same events; another seed gives other events."""
+    """Equal seeds give equal events in order; another seed gives other events."""
     events = trace_of(SCENARIOS["shared"], 3, 50)
     assert events == trace_of(SCENARIOS["shared"], 3, 50) == sorted(events)
     assert events != trace_of(SCENARIOS["shared"], 4, 50)
@@ -40,7 +43,7 @@ def test_trace_of_a_seed_is_deterministic_and_in_order() -> None:
 
 @pytest.mark.parametrize("scenario", ["drbd", "groups"])
 def test_life_repeated_has_the_same_outcome(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The outcome is a function of scenario, policy and seed."""
+    """A life that is repeated has the same results."""
     monkeypatch.setattr(trace, "BALANCES", 2)
     monkeypatch.setattr(trace, "FAILURES", 2)
     first, second = (live(SCENARIOS[scenario], POLICIES["no-worse"], 1, FEW) for _ in range(2))
@@ -63,7 +66,7 @@ def test_simulated_life_rejects_instances_that_never_fit(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_packs_equals_brute_force(seed: int) -> None:
-    """The check of safety equals brute force on small problems."""
+    """The check of whether instances fit equals brute force on small problems."""
     rng = Random(f"packs/{seed}")
     sizes = [rng.randrange(1, 9) for _ in range(5)]
     room = [rng.randrange(2, 14) for _ in range(3)]
@@ -75,7 +78,7 @@ def test_packs_equals_brute_force(seed: int) -> None:
 
 
 def test_failures_are_checked_by_permitted_nodes() -> None:
-    """A drbd instance can fail over to its secondary, a shared one to its whole group."""
+    """A failed drbd instance restarts on its secondary, a shared one in its group."""
     for name, nodes in (("drbd", ["node00", "node01"]), ("groups", ["node00"])):
         world = World(SCENARIOS[name])
         world.add("large", 60000, nodes)
@@ -91,7 +94,7 @@ def test_failures_are_checked_by_permitted_nodes() -> None:
 
 
 def test_table_and_picture_name_every_policy() -> None:
-    """Differences are relative to the first policy, in pairs."""
+    """The table and the picture of results name every policy, relative to the first one."""
     lives = {
         "hail": [Outcome(10, 4, 1, 1024, 0.9, 5.0), Outcome(10, 6, 1, 1024, 0.9, 5.0)],
         "ours": [Outcome(10, 1, 0, 0, 1.0, 4.0), Outcome(10, 3, 0, 0, 1.0, 4.0)],
@@ -114,7 +117,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def chosen(document: Json, strategy: str) -> list[str]:
-    """Return the nodes of the answer."""
+    """Return the nodes that a strategy chooses for the request in `document`."""
     reported = json.loads(answer(as_bytes(document), [f"--strategy={strategy}", "--n1=off"]))
     assert reported["success"], reported["info"]
     nodes: list[str] = reported["result"]
@@ -122,7 +125,7 @@ def chosen(document: Json, strategy: str) -> list[str]:
 
 
 def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
-    """Return a node of 10000 MiB for each amount in `used`, and a request on shared storage."""
+    """Return nodes of 10000 MiB with `used` MiB in use, and a request on shared storage."""
     residents = {
         f"i{k}": rbd(f"node{k + 1}", memory=memory,
                           vcpus=cpus[k] if cpus else 1)
@@ -133,22 +136,22 @@ def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
 
 
 def test_best_fit_chooses_the_fullest_node_with_capacity() -> None:
-    """8000 of 10000 MiB are used on node2: 1500 MiB fit there; 2500 MiB go to the next fullest."""
+    """Best fit chooses the fullest node with capacity for the instance."""
     assert chosen(world(1000, 8000, 4000, memory=1500), "best-fit") == ["node2"]
     assert chosen(world(1000, 8000, 4000, memory=2500), "best-fit") == ["node3"]
 
 
 def test_dot_product_multiplies_requested_and_free_amounts() -> None:
-    """Memory is free on node1, cpus on node2; each request goes to the node that suits it."""
+    """The dot product chooses the node with free amounts like those requested."""
     cpus = (40, 2)
     assert chosen(world(2000, 6000, cpus=cpus, memory=3000, vcpus=1), "dot-product") == ["node1"]
     assert chosen(world(2000, 6000, cpus=cpus, memory=100, vcpus=16), "dot-product") == ["node2"]
 
 
 def test_fgd_leaves_no_memory_that_fits_no_instance() -> None:
-    """50 MiB on node2 leave capacity for an instance of 4000 MiB.
+    """The ranking fgd avoids leaving memory that is too small for any instance.
 
-    150 MiB would leave too little.
+    50 MiB on node2 leave capacity for an instance of 4000 MiB; 150 MiB would leave too little.
     """
     assert chosen(world(3000, 5900, 4000, memory=150), "fgd") == ["node1"]
     assert chosen(world(3000, 5900, 4000, memory=50), "fgd") == ["node2"]
@@ -156,12 +159,12 @@ def test_fgd_leaves_no_memory_that_fits_no_instance() -> None:
 
 
 def test_headroom_excludes_the_failed_node() -> None:
-    """The empty node is the largest failure, so that using it reduces no headroom."""
+    """Headroom leaves out the node that fails: using the empty node reduces it least."""
     assert chosen(world(0, 9300, 9000, memory=600), "headroom") == ["node1"]
 
 
 def test_rankings_of_secondaries_choose_primary_and_secondary() -> None:
-    """Each ranking chooses both roles, and two different nodes."""
+    """Each ranking chooses a primary and another node as secondary."""
     residents = {"a": instance("node1", "node2", memory=3000)}
     made = allocate(cluster(3, memory=10000, instances=residents), memory=1000)
     for strategy in RANKINGS:
@@ -175,7 +178,7 @@ LIVED = Outcome(800, 108, 2, 3584, 0.875, 3734.25, 0.5, 3)
 
 
 def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
-    """Every member of job and outcome is read back; other jobs have no record."""
+    """Stored records are read back with all members; jobs without a record have none."""
     path = tmp_path / "lives.jsonl"
     Records(path).add(ONE, LIVED)
     Records(path).add(ONE._replace(seed=1), LIVED._replace(rejected=9))
@@ -189,7 +192,7 @@ def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
 
 
 def test_records_without_a_file_are_kept_in_memory() -> None:
-    """Scenarios and policies are in the order of the jobs, runs in the order of the seeds."""
+    """Records without a file are in the order of the jobs and seeds."""
     records = Records(None)
     jobs = [ONE._replace(policy=policy, seed=seed) for seed in (1, 0) for policy in ("b", "a")]
     for number, job in enumerate(jobs):
@@ -200,7 +203,7 @@ def test_records_without_a_file_are_kept_in_memory() -> None:
 
 
 def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Path) -> None:
-    """Files without separate repairs have defaults for them."""
+    """Records without members that were added later get default values."""
     path = tmp_path / "lives.jsonl"
     outcome = {k: v for k, v in LIVED._asdict().items() if k not in ("calm", "broken")}
     path.write_text(json.dumps({"life": list(ONE), "outcome": outcome}) + "\n")
@@ -210,10 +213,7 @@ def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Pa
 def test_program_simulates_only_missing_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A second run with one more seed simulates only that seed.
-
-    The folder has the results of both.
-    """
+    """The program simulates only lives without a stored result."""
     lived: list[Job] = []
 
     def lives(job: Job) -> Outcome:
@@ -243,7 +243,7 @@ def test_program_simulates_only_missing_lives(
 def test_program_reports_an_invalid_argument_with_the_valid_ones(
     word: str, reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong word is an error, and no simulation starts."""
+    """The program rejects an invalid argument with the valid ones, and simulates nothing."""
     with pytest.raises(SystemExit) as ended:
         program.main([word])
     assert ended.value.code == 2
@@ -252,7 +252,10 @@ def test_program_reports_an_invalid_argument_with_the_valid_ones(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_loss_equals_the_best_of_all_assignments(seed: int) -> None:
-    """Count and memory are minimized separately, over every way to place or drop each instance."""
+    """The loss of a failure is the least over all assignments of instances.
+
+    Count and memory are minimized separately.
+    """
     rng = Random(f"loss/{seed}")
     sizes = [rng.choice((2, 3, 3, 5, 8)) for _ in range(4)]
     room = [rng.randrange(10) for _ in range(2)]
@@ -268,7 +271,7 @@ def test_loss_equals_the_best_of_all_assignments(seed: int) -> None:
 
 
 def _world(*nodes: tuple[int, ...], free: int) -> World:
-    """Return a cluster with `free` MiB on each empty node, and instances of the given MiB."""
+    """Return a cluster with instances of the given MiB, and `free` MiB on each node."""
     world = World(SCENARIOS["shared"]._replace(memory=(65536,) * len(nodes)))
     for node in world.nodes.values():
         node["free_memory"] = free + 1
@@ -290,12 +293,12 @@ def _world(*nodes: tuple[int, ...], free: int) -> World:
 def test_rejection_is_counted_under_its_cause(
     nodes: list[tuple[int, ...]], memory: int, cause: str
 ) -> None:
-    """Nodes have 10 MiB of free memory (only the proportions matter)."""
+    """Each rejected request is counted under its cause."""
     assert rejections._cause(_world(*nodes, free=10), memory) == cause
 
 
 def test_report_counts_each_rejection_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers of the table add up to the rejections in its first line."""
+    """The causes in the report add up to the number of rejections."""
     rejections.main(["--seeds", "1", "--first", "3", "--requests", "150", "--outage", "0.1"])
     heading, _, *rows = capsys.readouterr().out.splitlines()
     cells = [int(cell) for row in rows[2:] for cell in row.split("|")[2:4]]

@@ -1,1 +1,1 @@
-"""Test the reasons for which nodes and groups reject an instance."""
+"""Test the reasons why nodes and groups reject an instance."""

@@ -1,4 +1,4 @@
-"""Test the reasons for which a whole group cannot accept an instance."""
+"""Test the reasons why a whole group cannot accept an instance."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.model.make import instance, policy, spec
 def test_group_without_one_of_the_networks_of_the_instance_lacks_it(
     networks: tuple[str, ...], needed: tuple[str, ...], lacking: bool
 ) -> None:
-    """Every network of every nic must be connected."""
+    """A group is rejected unless every network of every nic is connected to it."""
     group = Group(0, "uuid-default", "default", policy(), networks=networks)
     assert bool(NETWORKS.missing(group, instance(networks=needed))) is lacking
 
 
 def test_policy_rejects_by_node_where_storage_differs() -> None:
-    """With exclusive storage, spindles of disks are checked; otherwise `spindle_use`."""
+    """With exclusive storage, a policy limits the spindles of disks, else `spindle_use`."""
     high = spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=5)
     group = Group(0, "uuid-default", "default", policy((spec(), high)))
     nodes = [Node(f"node{k}", group, spindles=NodeSpindles(exclusive=k == 1)) for k in range(3)]
@@ -44,7 +44,7 @@ def test_policy_rejects_by_node_where_storage_differs() -> None:
 
 
 def test_target_without_a_migration_tag_of_the_source_is_rejected() -> None:
-    """All migration tags of the source are required; a source without any may move anywhere."""
+    """A target needs all migration tags of the source, which may have none."""
     group = Group(0, "uuid-default", "default", policy())
     tags: list[tuple[str, ...]] = [("cpu:a", "os:x"), ("cpu:a",), ("cpu:a", "os:x", "cpu:b"), ()]
     nodes = [Node(f"node{k}", group, tags=own) for k, own in enumerate(tags)]
@@ -56,7 +56,7 @@ def test_target_without_a_migration_tag_of_the_source_is_rejected() -> None:
 
 
 def test_group_rejection_names_the_networks_that_are_missing_and_no_others() -> None:
-    """Networks that the group has, or that are not requested, are not named."""
+    """The rejection of a group names the requested networks that are missing."""
     group = Group(0, "uuid-default", "default", policy(), networks=("blue", "green"))
     cluster = Cluster("c", (), [group], [Node("node0", group)], [])
     rejections = group_rejections(cluster, group, instance(networks=("red", "blue")), (0,), "")

@@ -15,13 +15,13 @@ from tests.solver import moving
 
 LENIENT = "iallocator:ignore-soft-errors:yes"
 BUSY = {"memory": 512, "vcpus": 4, "disk_template": "rbd"}
-"""Uses all the cpus that a node with one cpu may provide."""
+"""The resources of an instance that uses all virtual cpus of a node with one cpu."""
 
 
 def world(*, tagged: str, tag: str = LENIENT, groups: int = 2) -> Json:
     """Return groups g1, g2, ... of two nodes each; the group `tagged` has the tag.
 
-    In group 1 (and so on), instance drbd1 is on node1 and node2, where busy1 uses all cpus.
+    In group 1, instance drbd1 is on node1 and node2, where busy1 uses all cpus; and so on.
     """
     instances = {}
     for number in range(1, groups + 1):
@@ -35,7 +35,7 @@ def world(*, tagged: str, tag: str = LENIENT, groups: int = 2) -> Json:
 
 
 def evacuation(made: Json, names: tuple[str, ...], mode: str = "primary-only") -> Json:
-    """Return `made` with a request to evacuate the instances called `names`, in this order."""
+    """Return `made` with a request to evacuate the instances `names` in this order."""
     request = {"type": "node-evacuate", "instances": list(names), "evac_mode": mode}
     return {**made, "request": request}
 
@@ -51,7 +51,10 @@ def moved(document: Json, *options: str) -> dict[str, list[str]]:
 def test_failover_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """The secondary has no free cpus: a soft limit, so only the tagged group's instance moves."""
+    """A failover violates soft limits only in the group with the setting.
+
+    The secondary has no free cpus, which is a soft limit.
+    """
     found = moved(evacuation(world(tagged=tagged), names))
     assert set(found) == {tagged.replace("g", "drbd")}
 
@@ -61,7 +64,7 @@ def test_failover_ignores_soft_limits_only_in_the_group_with_the_setting(
 def test_shared_move_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """On shared storage, a is in g1 and b in g2; only the instance of the tagged group moves."""
+    """A move on shared storage violates soft limits only in the group with the setting."""
     made = world(tagged=tagged)
     for name, home in (("a", "node1"), ("b", "node3")):
         made["instances"][name] = rbd(home, memory=512)
@@ -73,7 +76,7 @@ def test_shared_move_ignores_soft_limits_only_in_the_group_with_the_setting(
 def test_change_of_group_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """Both targets have no free cpus: all instances move to the tagged group."""
+    """`change-group` violates soft limits only in a target group with the setting."""
     made = world(tagged=tagged, groups=3)
     for number in (2, 3):
         made["instances"][f"more{number}"] = instance(f"node{2 * number - 1}", **BUSY)
@@ -88,7 +91,7 @@ def test_change_of_group_ignores_soft_limits_only_in_the_group_with_the_setting(
 
 
 def batch(made: Json, wanted: tuple[tuple[str, str], ...], **members: Any) -> Json:
-    """Return `made` with a request for new instances, each in its group."""
+    """Return `made` with a request for new instances, each in its named group."""
     alike = {**rbd("node1", **members), "required_nodes": 1}
     del alike["nodes"]
     instances = [{**alike, "name": name, "group_name": group} for name, group in wanted]
@@ -100,7 +103,10 @@ def batch(made: Json, wanted: tuple[tuple[str, str], ...], **members: Any) -> Js
 def test_batch_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, wanted: tuple[tuple[str, str], ...]
 ) -> None:
-    """Five cpus are more than any node may provide; one group ignores that."""
+    """A batch violates soft limits only in the group with the setting.
+
+    Each instance needs five cpus, more than any node provides.
+    """
     for options in ((), ("--exact-search=no",)):
         result = respond(batch(world(tagged=tagged), wanted, vcpus=5, memory=256), *options)[
             "result"
@@ -113,7 +119,10 @@ def test_batch_ignores_soft_limits_only_in_the_group_with_the_setting(
 def test_batch_violates_n1_only_in_the_group_that_does_not_require_it(
     tagged: str, wanted: tuple[tuple[str, str], ...]
 ) -> None:
-    """The other node of its group could not restart an instance of 7000 MiB."""
+    """A batch violates N+1 only in the group that has it disabled.
+
+    The other node of each group could not restart an instance of 7000 MiB.
+    """
     made = cluster({"g1": 2, "g2": 2})
     for number in (1, 2):
         held = rbd(f"node{2 * number}", memory=4000)
@@ -170,7 +179,7 @@ def _batches(seed: int) -> tuple[Json, tuple[str, ...]]:
 def test_exact_search_of_a_group_acts_as_the_option_does(
     make: Callable[[int], tuple[Json, tuple[str, ...]]],
 ) -> None:
-    """The tag of the groups turns the search off and, against a tag of the cluster, on."""
+    """The tag ``exact-search`` of groups has the effect of the option, also against the cluster."""
     pytest.importorskip("highspy")
     decided = 0
     for seed in range(12):
@@ -210,7 +219,7 @@ def _tight(seed: int, memory: int) -> Json:
 def test_exact_search_of_a_group_acts_in_planners(
     command: str, options: tuple[str, ...], memory: int, start: int
 ) -> None:
-    """The tag on every group has the effect of the option, in commands that search."""
+    """The tag ``exact-search`` of every group has the effect of the option in planners."""
     pytest.importorskip("highspy")
     decided = 0
     for seed in range(start, start + 20):
@@ -225,7 +234,7 @@ def test_exact_search_of_a_group_acts_in_planners(
 
 
 def test_stickiness_of_a_group_counts_for_instances_that_run_there() -> None:
-    """The tag of the group has the effect of the option in `place`."""
+    """The tag ``stickiness`` of a group has the effect of the option in `place`."""
     held = {name: rbd("node1") for name in ("a", "b")}
     document = cluster(2, instances=held)
     options = ("--strategy=pacemaker-balanced", "--n1=off")
@@ -236,7 +245,7 @@ def test_stickiness_of_a_group_counts_for_instances_that_run_there() -> None:
 
 
 def test_time_limit_of_a_group_does_not_count_and_is_warned_of() -> None:
-    """The time limit applies to the whole run, so the tag of one group is ignored."""
+    """The tag ``time-limit`` of one group is ignored with a warning."""
     document = cluster(2, instances={"a": rbd("node1")})
     document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:time-limit:7"]
     done = run("balance", stdin=as_bytes(document))
@@ -244,7 +253,7 @@ def test_time_limit_of_a_group_does_not_count_and_is_warned_of() -> None:
 
 
 def test_planners_keep_instances_in_a_group_that_allows_no_moves_to_others() -> None:
-    """The tag ``inter-group`` of one group keeps its instances there."""
+    """With the tag ``inter-group`` of a group, planners move no instance out of it."""
     held = {f"i{k}": rbd(f"node{1 + k % 2}") for k in range(4)}
     document = cluster({"full": 2, "empty": 2}, instances=held)
     assert json_of("balance-groups", document=document)["moves"]
@@ -255,7 +264,7 @@ def test_planners_keep_instances_in_a_group_that_allows_no_moves_to_others() -> 
 
 @pytest.mark.parametrize("command", ["check", "check --no-simulation", "report"])
 def test_tags_that_change_the_mode_of_n1_count_as_the_option(command: str) -> None:
-    """Tags of the cluster apply to `check` and `report`, those of a group to `check`."""
+    """Tags for N+1 have the effect of the option in `check`; those of the cluster in `report`."""
     held = {"a": instance("node1", "node2", memory=3000)}
     held["b"] = instance("node2", "node1", memory=3000)
     document = cluster(2, memory=4096, instances=held)
@@ -273,7 +282,7 @@ def test_tags_that_change_the_mode_of_n1_count_as_the_option(command: str) -> No
 
 
 def _shared_by_two(seed: int) -> Json:
-    """Return two groups on shared storage; the first cannot tolerate the failure of a node."""
+    """Return two groups on shared storage; in the first, a node failure is not tolerated."""
     rng = Random(f"group N+1/{seed}")
     sizes = {"g1": rng.randint(2, 3), "g2": rng.randint(3, 4)}
     held = {
@@ -297,7 +306,7 @@ def _shared_by_two(seed: int) -> Json:
 def test_n1_of_groups_acts_between_groups_as_the_option_does(
     command: str, options: tuple[str, ...], mode: str
 ) -> None:
-    """The tag on every group, or on the target group alone, allows the same number of moves."""
+    """The tag ``n1`` of groups permits as many moves between groups as the option."""
     moves = 0
     for seed in range(200, 208):
         document = _shared_by_two(seed)

@@ -42,7 +42,7 @@ def failures(request: Json, *options: str) -> dict[str, int]:
 
 
 def one_node(change: Json | None = None, **members: Any) -> Json:
-    """Return a request for a plain instance of 1024 MiB memory and 1024 MiB disk, and one node."""
+    """Return a request for a plain instance of 1024 MiB memory and disk, and one node."""
     members = {"disk_template": "plain", **members}
     return allocate(cluster(nodes=1, changes={"node1": change or {}}), **members)
 
@@ -67,7 +67,7 @@ def one_node(change: Json | None = None, **members: Any) -> Json:
 def test_node_limit_at_its_edge_rejects_one_more(
     change: Json, members: dict[str, Any], expected: dict[str, int]
 ) -> None:
-    """The last amount that fits is accepted, the next one is rejected."""
+    """A node accepts the last amount within each limit, and rejects the next one."""
     assert failures(one_node(change, **members)) == expected
 
 
@@ -86,12 +86,15 @@ EXCLUSIVE = {"ndparams": {"exclusive_storage": True, "spindle_count": 1}, "total
 def test_node_with_exclusive_storage_needs_enough_spindles(
     free: int, disk: Json, expected: dict[str, int]
 ) -> None:
-    """All free spindles may be used; disks with unknown spindles cannot be placed."""
+    """On exclusive storage, a node accepts disks for all free spindles.
+
+    Disks with unknown spindles cannot be placed.
+    """
     assert failures(one_node({**EXCLUSIVE, "free_spindles": free}, disks=[disk])) == expected
 
 
 def test_node_with_several_violated_limits_reports_the_first() -> None:
-    """The order is memory, disk, spindles, cpus."""
+    """If several limits are violated, the first of memory, disk, spindles and cpus counts."""
     hopeless: Json = {"free_memory": 10, "free_disk": 10}
     members: Json = {"spindle_use": 40, "vcpus": 40}
     assert failures(one_node(hopeless, **members)) == {"FailMem": 1}
@@ -112,13 +115,13 @@ def test_node_with_several_violated_limits_reports_the_first() -> None:
 def test_soft_limit_can_be_ignored_and_a_hard_one_cannot(
     change: Json, members: dict[str, Any], left: dict[str, int]
 ) -> None:
-    """With --ignore-soft-errors ratios are ignored; memory and disk are not."""
+    """--ignore-soft-errors ignores ratios, but not memory and disk."""
     assert failures(one_node(change, **members)) != {}
     assert failures(one_node(change, **members), "--ignore-soft-errors") == left
 
 
 def test_exclusion_tag_of_a_present_instance_rejects_the_node() -> None:
-    """Two primaries with one exclusion tag do not share a node; a secondary does not count."""
+    """A node rejects a primary with the exclusion tag of another primary, not of a secondary."""
     resident = instance("node1", "node2", tags=["service:dns"])
     document = cluster(2, instances={"dns1": resident}, tags=("htools:iextags:service",))
     request = allocate(document, "dns2", disk_template="plain", tags=["service:dns"])
@@ -131,13 +134,13 @@ def test_exclusion_tag_of_a_present_instance_rejects_the_node() -> None:
 def test_secondary_without_memory_for_a_failover_rejects(
     free: int, expected: dict[str, int]
 ) -> None:
-    """A secondary needs the memory to run the instance, like a primary."""
+    """A node rejects a secondary without the memory for a failover."""
     document = cluster(2, memory=16384, changes={"node2": {"free_memory": free}})
     assert failures(allocate(document, memory=4096)) == expected
 
 
 def test_node_that_fails_n1_already_may_take_more() -> None:
-    """Only an instance that newly violates N+1 of the node is rejected."""
+    """A node that fails N+1 already accepts an instance that does not add to the lack."""
     residents = {"a": instance("node2", "node1", memory=3000)}
     for free, expected in ((4000, {"FailMem": 1}), (3000, {})):
         document = cluster(2, instances=residents, changes={"node1": {"free_memory": free}})
@@ -146,7 +149,7 @@ def test_node_that_fails_n1_already_may_take_more() -> None:
 
 
 def test_forthcoming_instance_keeps_its_memory() -> None:
-    """A forthcoming instance uses no memory yet, but its memory is reserved."""
+    """The memory of a forthcoming instance is reserved, though it uses none yet."""
     residents = {"soon": instance("node1", memory=7500, forthcoming=True)}
     document = cluster(1, instances=residents, changes={"node1": {"free_memory": 8192}})
     assert failures(allocate_rbd(document)) == {"FailMem": 1}
@@ -167,7 +170,7 @@ def test_forthcoming_instance_keeps_its_memory() -> None:
 def test_instance_marked_offline_needs_no_memory(
     state: str, free: int, mode: str, moves: bool
 ) -> None:
-    """Its 1024 MiB are not reserved, so a node with any free memory can be its secondary."""
+    """A secondary reserves no memory for an instance that is marked offline."""
     held = {"web": instance("node1", "node2", admin_state=state)}
     made = cluster(3, instances=held)
     for name in ("node3",) if mode == "secondary-only" else ("node1",):
@@ -180,7 +183,7 @@ def test_instance_marked_offline_needs_no_memory(
 
 @pytest.mark.parametrize(("spindles", "words"), [(1, "1 spindle of"), (2, "2 spindles of")])
 def test_missing_spindles_are_counted_in_the_message(spindles: int, words: str) -> None:
-    """The words are those of `explain`."""
+    """The message about missing spindles has their number."""
     request = one_node(
         {**EXCLUSIVE, "free_spindles": 0}, disks=[{"size": 1024, "spindles": spindles}]
     )
@@ -192,7 +195,7 @@ def test_missing_spindles_are_counted_in_the_message(spindles: int, words: str) 
 def test_secondary_of_a_forthcoming_instance_keeps_memory_for_it(
     free: int, expected: dict[str, int]
 ) -> None:
-    """A forthcoming instance must also be able to fail over when it exists."""
+    """A secondary reserves memory for the failover of a forthcoming instance."""
     soon = instance("node1", "node2", memory=3000, forthcoming=True)
     document = cluster(3, instances={"soon": soon}, changes={"node3": {"free_memory": free}})
     request = {"type": "node-evacuate", "instances": ["soon"], "evac_mode": "secondary-only"}
@@ -203,7 +206,7 @@ def test_secondary_of_a_forthcoming_instance_keeps_memory_for_it(
 def test_spindles_for_a_forthcoming_instance_are_counted_in_the_message(
     spindles: int, words: str
 ) -> None:
-    """Forthcoming spindles are included."""
+    """The message about missing spindles includes those of forthcoming instances."""
     soon = instance("node1", "node2", forthcoming=True)
     soon["disks"] = [{"size": 1024, "spindles": spindles}]
     changes = {f"node{k}": {**EXCLUSIVE, "free_spindles": 9 if k < 3 else 0} for k in (1, 2, 3)}
@@ -215,7 +218,7 @@ def test_spindles_for_a_forthcoming_instance_are_counted_in_the_message(
 
 
 def test_forthcoming_instance_with_unknown_spindles_is_rejected_everywhere() -> None:
-    """With unknown spindles, the instance is rejected for any number of free spindles."""
+    """A forthcoming instance with unknown spindles is rejected by every node."""
     soon = instance("node1", "node2", forthcoming=True)
     soon["disks"] = [{"size": 1024, "spindles": 1}, {"size": 1024}]
     changes = {f"node{k}": {**EXCLUSIVE, "free_spindles": 9} for k in (1, 2, 3)}
@@ -225,7 +228,7 @@ def test_forthcoming_instance_with_unknown_spindles_is_rejected_everywhere() -> 
 
 
 def test_too_many_virtual_cpus_are_reported_with_the_number_that_the_ratio_allows() -> None:
-    """The limit is cpus times the ratio of the policy, which is 4."""
+    """The message about virtual cpus has the number that the ratio permits."""
     found = explain(json.dumps(one_node(vcpus=33)).encode(), Settings()).document()
     words = "virtual cpus in use would be 33, 8 cpus at ratio 4 allow 32"
     assert words in json.dumps(found)
@@ -233,7 +236,7 @@ def test_too_many_virtual_cpus_are_reported_with_the_number_that_the_ratio_allow
 
 @pytest.mark.parametrize("options", [(), ("--compat=hail",)])
 def test_disks_on_shared_storage_need_no_spindles(options: tuple[str, ...]) -> None:
-    """A node with exclusive storage has no free spindles, and accepts the instance."""
+    """On exclusive storage, disks on shared storage need no spindles."""
     shared = one_node(
         {**EXCLUSIVE, "free_spindles": 0}, disk_template="rbd", disks=[{"size": 9, "spindles": 3}]
     )
@@ -244,7 +247,7 @@ def test_disks_on_shared_storage_need_no_spindles(options: tuple[str, ...]) -> N
 def test_free_disk_less_that_of_forthcoming_instances_must_be_above_zero(
     free: int, found: list[str]
 ) -> None:
-    """1 GiB is reserved and 1 GiB is requested, so 2 GiB of free disk are not enough."""
+    """A node must have more free disk than forthcoming and new instances need together."""
     coming = instance("node1", disk_template="plain", forthcoming=True)
     document = cluster(
         1, instances={"coming": coming}, changes={"node1": {"free_disk": free, "total_disk": 9000}}
@@ -256,7 +259,7 @@ NAMES = "local", "restricted", "counts_disk", "forthcoming"
 
 
 def test_checks_that_no_instance_can_fail_are_left_out() -> None:
-    """The checks chosen for an instance are those that its role, disks and limits require."""
+    """The checks chosen for an instance leave out those that it cannot fail."""
     limits = ALL_LIMITS, HARD_LIMITS, FORCED_LIMITS, NO_WORSE_LIMITS
     cases = list(product((PRIMARY, SECONDARY, ABANDONED), limits, product((False, True), repeat=4)))
     for role, limit, asked in (*cases, *reversed(cases)):
@@ -296,12 +299,12 @@ HELD = {
 
 
 def view(numbers: dict[str, Any]) -> Any:
-    """Return a view of a node or an instance with these numbers."""
+    """Return a view of a node or an instance that has the given numbers."""
     return cast("Any", SimpleNamespace(**numbers))
 
 
 def amounts(role: RoleLimits) -> list[tuple[str, float]]:
-    """Return unit and missing amount of each violated limit of `UNITS`, after checking it."""
+    """Return unit and missing amount of each violated limit of `UNITS`."""
     before, broken, held = view(BEFORE), view(BROKEN), view(HELD)
     large = view({"takeover_memory": 30, "spindles": None})
     small = view({"takeover_memory": 9, "spindles": 1})
@@ -317,7 +320,7 @@ UNITS = (
     FREE_MEMORY, DISK_SPACE, VCPUS, OWN_SPINDLES, SHARED_SPINDLES, SPINDLES_OF_DISKS,
     "places free of its exclusion tags",
 )  # fmt: skip
-"""Not pools, which need the state."""
+"""Limits with a unit, except pools, which need a state."""
 
 DISK = [("disk", 6), ("disk", 105), ("number", 1), ("of", 2), ("under", 8)]
 LATER = [("disk", 8), ("disk", 107), ("number", 1), ("of", 3), ("under", 12)]
@@ -325,18 +328,18 @@ RESERVE = [("memory", 70), ("memory", 70)]
 
 
 def test_missing_amount_of_a_primary_is_exact() -> None:
-    """The missing amount is exact for memory, disk above the reserve, and cpus; now and later."""
+    """The missing amount of a primary is exact for memory, disk and cpus."""
     own = [("memory", 10), *DISK, *RESERVE, ("cpus", 38), ("free", 2), ("memory", 20)]
     assert amounts(PRIMARY) == [*own, *LATER, ("cpus", 58)]
 
 
 def test_missing_amount_of_a_secondary_is_exact() -> None:
-    """The missing amount is exact: memory for the failover, and 1 MiB more."""
+    """The missing amount of a secondary is exact for memory."""
     assert amounts(SECONDARY) == [*DISK, ("memory", 11), *RESERVE, *LATER, ("memory", 21)]
 
 
 def test_node_that_fails_n1_already_may_not_lack_more() -> None:
-    """30 MiB are missing for failovers before; then 29, 30 or 31 MiB."""
+    """A node that lacks memory for failovers rejects instances that increase the lack."""
     (worse,) = (one for one in PRIMARY.checks if one.no_worse)
     for memory, expected in ((31, False), (30, False), (29, True)):
         for fails in (1, 0):

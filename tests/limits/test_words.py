@@ -1,4 +1,4 @@
-"""Test the texts of amounts and limits, and the reported amount."""
+"""Test the texts of amounts and limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROLES = (PRIMARY, SECONDARY)
     [(1, "1 virtual cpu"), (0, "0 virtual cpus"), (0.5, "0.5 virtual cpus"), (2, "2 virtual cpus")],
 )
 def test_quantity_of_one_is_singular(amount: float, output: str) -> None:
-    """All other amounts, also halves, are plural."""
+    """A quantity of one has its noun in the singular; all others, also halves, in the plural."""
     assert quantity(amount, "virtual cpus") == output
 
 
@@ -36,12 +36,12 @@ def test_quantity_of_one_is_singular(amount: float, output: str) -> None:
     ],
 )
 def test_quantity_of_one_changes_the_noun_only(unit: str, output: str) -> None:
-    """Other words of the unit are unchanged."""
+    """A quantity of one changes only the noun of the unit."""
     assert quantity(1, unit) == output
 
 
 def test_disk_without_spindles_is_what_the_closest_node_lacks() -> None:
-    """The message has no number, and words that end with s are not shortened."""
+    """A disk without spindles is reported without a number."""
     document = cluster(3, instances={"db": instance_of("node1", "node2")})
     for one in document["nodes"].values():
         one["ndparams"]["exclusive_storage"] = True
@@ -54,7 +54,7 @@ def test_disk_without_spindles_is_what_the_closest_node_lacks() -> None:
 
 
 def test_disk_space_with_all_disks_in_pools_is_not_checked() -> None:
-    """A node's free disk does not limit an instance with all disks in pools; spindles still do."""
+    """A node's free disk does not limit an instance with all disks in storage pools."""
     pooled = instance("plain")
     pooled.draws = ((("lvm-vg", "vg"), 1024),)
     without, with_disk = (
@@ -71,7 +71,7 @@ def test_disk_space_with_all_disks_in_pools_is_not_checked() -> None:
 
 
 def test_every_limit_has_a_message() -> None:
-    """The words of limits are looked up by name, only when they are printed."""
+    """Every limit has a message for its violation."""
     assert {check.words for role in ROLES for check in role.checks if not check.access} <= set(
         dir(words)
     )

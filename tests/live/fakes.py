@@ -15,17 +15,14 @@ from typing import Any, NamedTuple
 import trustme
 
 Answer = Callable[[str, list[Any]], Any]
-"""LUXI: method and arguments -> the result, or bytes to be sent unchanged."""
+"""Function of LUXI method and arguments, which returns the result, or bytes to be sent."""
 
 Reply = Callable[[str, str, Any], Any]
-"""RAPI: method, path with query, body -> the JSON value, or `Raw`."""
+"""Function of RAPI method, path and body, which returns a JSON value, or `Raw`."""
 
 
 class Raw(NamedTuple):
-    """Represent a reply of a status and bytes.
-
-    If it has fewer bytes than announced, it is cut off.
-    """
+    """A reply with a status and bytes; it is cut off if it has fewer bytes than announced."""
 
     status: int
     content: bytes
@@ -43,7 +40,7 @@ def accept_in_threads(listener: socket.socket, serve: Callable[[socket.socket], 
 
 
 class FakeLuxi:
-    """A LUXI server at a socket in `folder`; `asked` has the received questions."""
+    """A LUXI server at a socket in `folder`; `asked` has the received calls."""
 
     def __init__(self, folder: Path, answer: Answer) -> None:
         self.path = str(folder / "luxi.sock")
@@ -85,7 +82,7 @@ class FakeLuxi:
 
 @contextmanager
 def fake_luxi(folder: Path, answer: Answer) -> Iterator[FakeLuxi]:
-    """Run a LUXI server while the block runs."""
+    """Run a LUXI server for the time of a block."""
     server = FakeLuxi(folder, answer)
     try:
         yield server
@@ -96,7 +93,7 @@ def fake_luxi(folder: Path, answer: Answer) -> Iterator[FakeLuxi]:
 class FakeRapi:
     """A RAPI server at localhost, with a certificate that `cacert` verifies.
 
-    `asked` has the received questions: method, path, body and authorization.
+    `asked` has the received requests: method, path, body and authorization.
     """
 
     def __init__(self, folder: Path, reply: Reply) -> None:
@@ -151,7 +148,7 @@ def _handler(reply: Reply, asked: list[tuple[str, str, Any, str]]) -> type[BaseH
 
 @contextmanager
 def fake_rapi(folder: Path, reply: Reply) -> Iterator[FakeRapi]:
-    """Run a RAPI server while the block runs."""
+    """Run a RAPI server for the time of a block."""
     server = FakeRapi(folder, reply)
     try:
         yield server

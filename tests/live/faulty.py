@@ -1,4 +1,4 @@
-"""Run servers with faults: slow, silent, endless, truncated, bombs, wrong types, error statuses.
+"""Run servers with faults: slow, silent, endless, truncated, wrong types, error statuses.
 
 The servers are RAPI over TLS, LUXI at a Unix socket, and monitoring daemons over HTTP. Each fault
 is a function with the connection and the good answer as arguments.
@@ -34,7 +34,7 @@ Fault = Callable[["Talk", bytes], None]
 
 
 class Talk:
-    """Represent one connection; sending stops when the server ends or the client disconnects."""
+    """One connection; sending stops when the server ends or the client disconnects."""
 
     def __init__(self, connection: socket.socket, closing: threading.Event) -> None:
         self.connection = connection
@@ -88,7 +88,7 @@ def _status(code: str, text: bytes) -> Fault:
 
 
 def _after(head: bytes, fault: Fault) -> Fault:
-    """Return a fault that follows a good beginning."""
+    """Return a fault that follows the valid bytes `head`."""
 
     def begin(talk: Talk, answer: bytes) -> None:
         talk.send(head)
@@ -178,7 +178,7 @@ JSON_FAULTS = {
     "object": b'{"data": {"a": 1}, "name": 3, "master": []}',
     "nothing": b"null",
 }
-"""Documents that are no answer to any question."""
+"""Documents that are no valid answer to any request."""
 
 SLOW = {
     "silent", "silent from the beginning", "trickling handshake", "trickling", "trickling headers",
@@ -188,7 +188,7 @@ SLOW = {
 
 
 class FaultyServer:
-    """Represent a server with the fault `fault`, or without a fault if it is None.
+    """A server with the fault `fault`, or without a fault if it is None.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def _closing(server: FaultyServer) -> Iterator[FaultyServer]:
 
 @contextmanager
 def faulty_rapi(folder: Path, answers: dict[str, Any]) -> Iterator[tuple[FaultyServer, list[str]]]:
-    """Run RAPI over TLS with `answers` by resource, and yield the options to connect to it."""
+    """Run RAPI with `answers` by resource; yield the server and the options to connect."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -293,7 +293,7 @@ def faulty_rapi(folder: Path, answers: dict[str, Any]) -> Iterator[tuple[FaultyS
 def faulty_luxi(
     folder: Path, result: Callable[[str, list[Any]], Any]
 ) -> Iterator[tuple[FaultyServer, list[str]]]:
-    """Run LUXI with `result` of method and arguments, and yield the options to connect to it."""
+    """Run LUXI with `result` of method and arguments; yield the server and the options."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(folder / "luxi.sock"))
 

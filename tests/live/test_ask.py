@@ -1,4 +1,4 @@
-"""Test that questions about a running cluster are answered and explained without changing it."""
+"""Test that `ask` answers and explains requests on a running cluster without changing it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEW = ("allocate", "--memory", "4G", "--disk", "20G", "--template", "drbd")
 
 
 def explained(*words: str) -> Json:
-    """Return the explanation as JSON data."""
+    """Return the explanation as a JSON document."""
     done = run("ask", *words, "--json")
     assert (done.returncode, done.stderr) == (0, b"")
     found: Json = json.loads(done.stdout)
@@ -29,7 +29,7 @@ def explained(*words: str) -> Json:
 
 
 def test_ask_allocate_answers_on_every_kind_of_source(tmp_path: Path) -> None:
-    """LUXI, RAPI, a text file and a document give the same nodes and scores."""
+    """`ask allocate` gives equal nodes and scores for LUXI, RAPI, a text file and a document."""
     answers = rapi_answers()
     address = write_answers(tmp_path / "rapi", answers)
     found = explained(*NEW, "-m", address)
@@ -46,7 +46,7 @@ def test_ask_allocate_answers_on_every_kind_of_source(tmp_path: Path) -> None:
 
 
 def test_ask_allocate_of_several_and_in_a_group(tmp_path: Path) -> None:
-    """A batch has the form of Ganeti's request; `--group` restricts it."""
+    """`ask allocate` with several names sends a batch; `--group` restricts it."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     found = explained(*NEW, "--count=3", "--name=web", "--group=two", "-m", address)
     placed, failed = found["response"]["result"]
@@ -67,7 +67,7 @@ def test_ask_allocate_of_several_and_in_a_group(tmp_path: Path) -> None:
 def test_ask_evacuate_is_about_instances_on_the_node_in_that_role(
     mode: str, moved: set[str], tmp_path: Path
 ) -> None:
-    """A short node name selects the node."""
+    """`ask evacuate` concerns the instances on the node in the given role."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     found = explained("evacuate", "node1", f"--mode={mode}", "-m", address)
     placed, failed, _ = found["response"]["result"]
@@ -77,7 +77,7 @@ def test_ask_evacuate_is_about_instances_on_the_node_in_that_role(
 
 
 def test_ask_relocate_and_change_group(tmp_path: Path) -> None:
-    """Relocation keeps the primary; target groups have a name or a uuid."""
+    """`ask relocate` keeps the primary; `ask change-group` accepts group names and uuids."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     found = explained("relocate", "inst1", "-m", address)
     assert found["response"]["result"] == ["node3.example.com"]
@@ -88,7 +88,7 @@ def test_ask_relocate_and_change_group(tmp_path: Path) -> None:
 
 
 def test_ask_explains_in_words_and_accepts_the_options_of_requests(tmp_path: Path) -> None:
-    """The explanation has the reason for one node, and the chosen strategy."""
+    """`ask` explains the answer in words, and accepts the options of requests."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     assert "node2" in printed("ask", *NEW, "-m", address, "--node", "node2.example.com")
     found = explained(*NEW, "-m", address, "--strategy=pacemaker-balanced")
@@ -108,7 +108,7 @@ def test_ask_explains_in_words_and_accepts_the_options_of_requests(tmp_path: Pat
 def test_invalid_ask_is_reported_in_one_line(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """An invalid question is one line and exit status 2."""
+    """An invalid `ask` is reported in one line, with exit status 2."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     assert main(["ask", *words, "-m", address]) == 2
     out, err = capsys.readouterr()
@@ -123,7 +123,7 @@ def test_invalid_ask_is_reported_in_one_line(
 def test_snapshot_with_a_request_is_a_complete_request(
     question: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The schemas accept the request, and its answer is that of `ask`."""
+    """`snapshot` with a request writes a valid request, which has the answer of `ask`."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     assert main(["snapshot", "-m", address, "--request", question]) == 0
     file = tmp_path / "request.json"

@@ -55,20 +55,20 @@ COMMANDS = {
     "explain": ["explain", "FILE"],
     "config": ["config"],
 }  # fmt: skip
-"""Every command that reads a running cluster."""
+"""Command lines of every command that reads a running cluster."""
 
 LITTLE = "--max-input=300000"
-"""More than a good answer has, and little enough to be reached soon by an endless one."""
+"""Option with a limit above a good answer, which an endless answer soon reaches."""
 
 FOREIGN = re.compile(
     r"BadStatusLine|IncompleteRead|LineTooLong|RemoteDisconnected|Errno|Exception|[a-z]Error"
     r"|Traceback|: None|<class|urllib"
 )
-"""Words of the libraries, which no message has."""
+"""Pattern of words of Python libraries, which no message has."""
 
 
 def error_line(done: Done, *causes: str) -> str:
-    """Return the only line on stderr, after checking that stdout is empty and the status is 2."""
+    """Return the only line on stderr; assert that stdout is empty and the status is 2."""
     error = done.stderr.decode()
     assert (done.returncode, done.stdout, error.count("\n")) == (2, b"", 1), (causes, done)
     assert not FOREIGN.search(error), (causes, error)
@@ -81,7 +81,7 @@ def of_bytes(data: bytes) -> Callable[[Talk, bytes], None]:
 
 
 def patience(fault: str) -> list[str]:
-    """Return the option that shortens the time limit for faults that only a time limit ends."""
+    """Return an option that shortens the time limit for faults that only the limit ends."""
     return ["--read-timeout=0.15"] if fault in SLOW else []
 
 
@@ -95,7 +95,7 @@ def words_of(command: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_faulty_rapi_ends_every_command_with_one_line(command: str, tmp_path: Path) -> None:
-    """The command ends with one line on stderr for each fault, at the latest at the time limit."""
+    """With a faulty RAPI, each command ends with one line on stderr within the time limit."""
     words = [*words_of(command, tmp_path), LITTLE]
     with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
         assert run(*words, *reach).returncode in (0, 1)
@@ -114,7 +114,7 @@ def test_faulty_rapi_ends_every_command_with_one_line(command: str, tmp_path: Pa
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_faulty_luxi_ends_every_command_with_one_line(command: str, tmp_path: Path) -> None:
-    """The command ends with one line on stderr, as with RAPI."""
+    """With a faulty LUXI, each command ends with one line on stderr within the time limit."""
     words = [*words_of(command, tmp_path), LITTLE]
     with faulty_luxi(tmp_path, partial(luxi_answer, rapi_answers())) as (server, reach):
         assert run(*words, *reach).returncode in (0, 1)
@@ -138,7 +138,7 @@ MEASURING = [
 
 @pytest.fixture
 def one_node(tmp_path: Path) -> list[str]:
-    """Return how to read a cluster of one node, at a loopback address that no other test uses."""
+    """Return options to read a cluster of one node, at a loopback address of its own."""
     answers = rapi_answers()
     rng = Random(os.urandom(8))
     host = f"127.{rng.randrange(1, 255)}.{rng.randrange(1, 255)}.{rng.randrange(1, 255)}"
@@ -152,7 +152,7 @@ def one_node(tmp_path: Path) -> list[str]:
 def test_faulty_daemon_is_a_warning_of_every_command(
     command: str, tmp_path: Path, one_node: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer is that without measured loads; the warning names the node and the reason."""
+    """With a faulty monitoring daemon, each command warns and uses no measured loads."""
     host, *reach = one_node
     words = [*words_of(command, tmp_path), *reach]
     without = run(*words)
@@ -177,7 +177,7 @@ def test_faulty_daemon_is_a_warning_of_every_command(
 def test_faulty_daemon_with_exit_on_missing_is_status_1(
     one_node: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the option, the reason is an error and the status is 1."""
+    """With --exit-on-missing-mond-data, a faulty monitoring daemon is an error, status 1."""
     host, *reach = one_node
     with faulty_daemons(host, 0) as server:
         monkeypatch.setattr(measured, "PORT", server._listener.getsockname()[1])
@@ -197,7 +197,7 @@ ODD: tuple[Any, ...] = (
 def test_fields_of_wrong_types_are_reported_in_one_line_or_accepted(
     what: str, tmp_path: Path
 ) -> None:
-    """Each field of each answer gets values of every type; the error names a wrong one."""
+    """A field of a wrong type in any answer is reported in one line, or is accepted."""
     command = ["check", "balance"]
     good = rapi_answers()
     first = good[what] if what == "info" else good[what][0]
@@ -219,7 +219,7 @@ def test_fields_of_wrong_types_are_reported_in_one_line_or_accepted(
 
 
 def start(*words: str, script: str = "") -> subprocess.Popen[bytes]:
-    """Start the real program in a separate process."""
+    """Start the program in a separate process."""
     command = [sys.executable, "-c", script] if script else COMMAND
     pipe = subprocess.PIPE
     return subprocess.Popen(
@@ -228,10 +228,10 @@ def start(*words: str, script: str = "") -> subprocess.Popen[bytes]:
 
 
 def seconds_of(*words: str, script: str = "", enough: float = 0.0) -> tuple[float, str]:
-    """Return the seconds that the real program needs, and its error.
+    """Return the seconds that the program needs, and its stderr.
 
-    On a busy machine, the best of up to five runs is returned; a run that is `enough` ends the
-    series.
+    On a busy machine, the best of up to five runs is returned; a run within `enough` seconds ends
+    the series.
     """
     best, error = 1e9, ""
     for _ in range(5):
@@ -256,7 +256,7 @@ socket.getaddrinfo = getaddrinfo
 from iallocator import process
 process.run()
 """
-"""The program where the name server does not answer."""
+"""A script that runs the program with a name server that does not answer."""
 
 SLOWEST = ("silent", "trickling", "continuing fast", "trickling handshake")
 
@@ -270,7 +270,10 @@ def startup() -> float:
 
 
 def test_time_limit_ends_reading_within_half_a_second(tmp_path: Path, startup: float) -> None:
-    """The program ends in time, with LUXI and RAPI, in every phase; the message names the limit."""
+    """The time limit ends reading within half a second, and the message names the limit.
+
+    LUXI and RAPI are tested in every phase.
+    """
     message = "within the 0.5 s for the whole run (--time-limit)"
     with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
         for name in SLOWEST:
@@ -292,7 +295,7 @@ def test_time_limit_ends_reading_within_half_a_second(tmp_path: Path, startup: f
 
 
 def test_reading_the_whole_cluster_has_one_deadline(tmp_path: Path) -> None:
-    """Each answer arrives within the limit, but their sum exceeds it."""
+    """One time limit applies to all answers together."""
 
     def slowly(talk: Talk, answer: bytes) -> None:
         time.sleep(0.15)
@@ -310,7 +313,7 @@ STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 def stopped(process: subprocess.Popen[bytes], server: FaultyServer | None, number: int) -> int:
-    """Send one signal as soon as the server has received a request; return the exit status."""
+    """Return the exit status of a program that gets a signal after its first request."""
     end = time.monotonic() + PATIENCE
     while server is not None and not server.questions:
         assert process.poll() is None, process.communicate()
@@ -328,7 +331,7 @@ def stopped(process: subprocess.Popen[bytes], server: FaultyServer | None, numbe
 def test_first_signal_ends_reading(
     number: signal.Signals, tmp_path: Path, one_node: list[str]
 ) -> None:
-    """The signal interrupts RAPI, LUXI, name resolution, and the threads that query daemons."""
+    """The first signal ends reading by RAPI, LUXI, name resolution or monitoring daemons."""
     with faulty_rapi(tmp_path, rapi_answers()) as (server, reach):
         server.become(HTTP_FAULTS["trickling"])
         assert stopped(start("check", *reach), server, number) == STOPPED[number]
@@ -345,7 +348,10 @@ def test_first_signal_ends_reading(
 
 @pytest.mark.parametrize("name", ["endless", "compressed bomb", "endless chunk", "endless headers"])
 def test_daemon_does_not_fill_the_memory(name: str, one_node: list[str]) -> None:
-    """A report is read up to 1 MiB; the whole program uses less than 100 MiB."""
+    """A monitoring daemon with an endless report does not fill the memory.
+
+    A report is read up to 1 MiB; the whole program uses less than 100 MiB.
+    """
     host, *reach = one_node
     with faulty_daemons(host, measured.PORT) as server:
         server.become(HTTP_FAULTS[name])
@@ -363,9 +369,9 @@ def test_daemon_does_not_fill_the_memory(name: str, one_node: list[str]) -> None
 
 
 def test_drained_queue_is_reported_once_and_at_once(tmp_path: Path) -> None:
-    """RAPI answers HTTP 500 and has the reason in ``message``.
+    """A drained queue is reported once, with its reason, and without retries.
 
-    It is printed once, without retries.
+    RAPI answers HTTP 500 and has the reason in ``message``.
     """
     answers: Json = rapi_answers()
     with faulty_rapi(tmp_path, answers) as (server, reach):
@@ -390,7 +396,7 @@ def test_drained_queue_is_reported_once_and_at_once(tmp_path: Path) -> None:
 def test_execution_ends_if_a_server_becomes_very_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each query ends at the limit; then the execution ends and releases its lock."""
+    """If a server becomes very slow, an execution ends at the limit and releases its lock."""
     folder = tmp_path / "run"
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(folder))
     monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))

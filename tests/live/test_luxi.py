@@ -16,10 +16,7 @@ from .fakes import fake_luxi
 
 
 def test_luxi_calls_return_results_one_after_the_other(tmp_path: Path) -> None:
-    """One connection sends methods with arguments, and returns results.
-
-    Large results are complete.
-    """
+    """LUXI calls on one connection return their results in order, also large ones."""
 
     def answer(method: str, arguments: list[Any]) -> Any:
         return [method, arguments, "\u00e9" * 300_000]
@@ -44,7 +41,7 @@ def test_luxi_calls_return_results_one_after_the_other(tmp_path: Path) -> None:
 def test_rejected_luxi_call_raises_the_error_of_the_server(
     tmp_path: Path, output: Any, problem: str, kind: str
 ) -> None:
-    """Both forms of an error raise its text; the connection can be used again."""
+    """A rejected LUXI call raises the text of the error; the connection can be used again."""
 
     def answer(method: str, _: list[Any]) -> Any:
         if method == "Bad":
@@ -73,7 +70,7 @@ def test_rejected_luxi_call_raises_the_error_of_the_server(
 def test_luxi_answer_that_is_damaged_is_an_error_and_ends_the_connection(
     tmp_path: Path, raw: bytes, problem: str
 ) -> None:
-    """A damaged answer closes the connection, so that its rest is not read as an answer."""
+    """A damaged LUXI answer is an error and closes the connection."""
     answers = [raw, 5]
     with fake_luxi(tmp_path, lambda *_: answers.pop(0)) as server:
         client = LuxiClient(server.path)
@@ -85,7 +82,7 @@ def test_luxi_answer_that_is_damaged_is_an_error_and_ends_the_connection(
 
 
 def test_luxi_answer_that_is_late_is_an_error_that_names_the_limit(tmp_path: Path) -> None:
-    """The time limit applies to the complete answer."""
+    """A late LUXI answer is an error that names the limit for the complete answer."""
     late = Event()
     with fake_luxi(tmp_path, lambda *_: late.wait()) as server:
         client = LuxiClient(server.path)
@@ -96,7 +93,7 @@ def test_luxi_answer_that_is_late_is_an_error_that_names_the_limit(tmp_path: Pat
 
 
 def test_luxi_socket_without_a_server_is_an_error_that_names_it(tmp_path: Path) -> None:
-    """The error names a missing file, a socket without a server, and a path that is too long."""
+    """A LUXI socket without a server, or a path that is too long, is an error that names it."""
     with fake_luxi(tmp_path, lambda *_: 1) as server:
         pass
     for path, problem in (

@@ -1,4 +1,4 @@
-"""Test that plans use the loads of monitoring daemons, for #LOAD, or not at all."""
+"""Test plans with loads of monitoring daemons, for #LOAD, or not at all."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NODES = [raw["name"] for raw in rapi_answers()["nodes"]]
 
 
 def report(load: Any) -> Json:
-    """Return the report of a node's daemon."""
+    """Return the report of a node's monitoring daemon with the load `load`."""
     return {"name": "cpu-avg-load", "version": "B", "format_version": 1, "timestamp": 1,
             "category": None, "kind": 0, "data": {"cpu_number": 8, "cpu_total": load}}  # fmt: skip
 
 
 def stored(folder: Path, loads: Json, name: str = "cpu-avg-load") -> str:
-    """Return the option that names a file with reports of daemons."""
+    """Return an option that names a new file with reports of daemons."""
     reports: list[Json] = [
         {"node": node, "reports": [report(load) | {"name": name}]} for node, load in loads.items()
     ]
@@ -42,7 +42,7 @@ def stored(folder: Path, loads: Json, name: str = "cpu-avg-load") -> str:
 
 
 def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, float], str]:
-    """Return the cpu load in the lists by node or instance name, and the other lines of stderr."""
+    """Return the cpu load of nodes and instances in lists, and other lines of stderr."""
     address = write_answers(folder / "rapi", rapi_answers())
     status = main(["balance", "-l0", "-pname,cload", "--print-instances", "-m", address, *words])
     assert status == 0
@@ -54,7 +54,7 @@ def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, flo
 
 
 def test_load_of_a_node_is_divided_among_its_cpus(tmp_path: Path, capsys: Capture) -> None:
-    """Four instances with one cpu each, and one cpu of the node, have a fifth of the load each."""
+    """The load of a node is divided equally among the virtual cpus on it, and its own."""
     loads = dict(zip(NODES, (5.0, 1.0, 2.0, 4.0, 0.5), strict=True))
     found, warnings = cpu_loads(tmp_path, capsys, stored(tmp_path, loads))
     assert warnings == ""
@@ -63,7 +63,7 @@ def test_load_of_a_node_is_divided_among_its_cpus(tmp_path: Path, capsys: Captur
 
 
 def test_load_of_instances_on_xen_is_their_own(tmp_path: Path, capsys: Capture) -> None:
-    """Each instance has the load that its node reports; the node has the sum."""
+    """On Xen, each instance has the load that its node reports; the node has the sum."""
     loads: Json = {node: {} for node in NODES} | {
         NODES[0]: {f"inst{n}.example.com": n / 10 for n in (1, 2, 3, 4)},
         NODES[2]: {"inst5.example.com": 3.0},
@@ -87,7 +87,7 @@ def test_load_of_instances_on_xen_is_their_own(tmp_path: Path, capsys: Capture) 
 def test_load_is_ignored_if_one_node_does_not_report_it(
     change: Callable[[Json], object], words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """A warning, or exit status 1, names the node without a report, and no load is used."""
+    """If one node reports no load, no loads are used, with a warning or status 1."""
     loads = dict.fromkeys(NODES, 3.0)
     change(loads)
     reported = stored(tmp_path, loads)
@@ -112,7 +112,7 @@ def test_load_is_ignored_if_one_node_does_not_report_it(
 def test_measured_loads_that_cannot_be_read_are_one_line(
     text: str, words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """The error is one line with exit status 2, also for options that exclude each other."""
+    """Loads that cannot be read are reported in one line, with exit status 2."""
     (tmp_path / "mond.json").write_text(text)
     address = write_answers(tmp_path / "rapi", rapi_answers())
     reported = f"--mond-data={tmp_path}/mond.json"
@@ -122,7 +122,7 @@ def test_measured_loads_that_cannot_be_read_are_one_line(
 
 
 def test_mond_options_without_mond_are_rejected(tmp_path: Path, capsys: Capture) -> None:
-    """The options would have no effect."""
+    """Options for monitoring daemons are rejected without --mond."""
     address = write_answers(tmp_path / "rapi", rapi_answers())
     for option in ("--mond-xen", "--exit-on-missing-mond-data"):
         assert main(["balance", "-m", address, option]) == 2
@@ -132,7 +132,7 @@ def test_mond_options_without_mond_are_rejected(tmp_path: Path, capsys: Capture)
 def test_each_daemon_is_queried_over_http_at_its_node(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One daemon answers and one fails, so no measurement is used."""
+    """Each monitoring daemon is queried over HTTP; if one fails, no loads are used."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -161,7 +161,7 @@ def test_each_daemon_is_queried_over_http_at_its_node(
 
 
 def test_load_of_placement_keys_is_that_of_the_daemons(tmp_path: Path) -> None:
-    """A placement key prefers idle nodes: the measured load per cpu decides."""
+    """The strategy for placement keys uses the load that the daemons report."""
     from tests.builders import allocate, cluster
 
     document = allocate(cluster(2), disk_template="plain", memory=512)

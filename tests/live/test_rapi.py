@@ -19,11 +19,11 @@ from tests.patience import PATIENCE
 from .fakes import FakeRapi, Raw, fake_rapi
 
 _LATE = Event()
-"""Set when a slow answer may be sent."""
+"""Event that lets the server send its slow answer."""
 
 
 def _reply(method: str, path: str, body: Any) -> Any:
-    """Return the answer of the server in these tests."""
+    """Return the answer of the server to a request."""
     known = {
         "/2/broken": Raw(200, b'{"a": '),
         "/2/secret": Raw(401, b""),
@@ -38,20 +38,20 @@ def _reply(method: str, path: str, body: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeRapi]:
-    """Run a server for the tests of this module."""
+    """Yield a server for the tests of this module."""
     with fake_rapi(tmp_path_factory.mktemp("rapi"), _reply) as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
 def _no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Ignore the credentials of the user running the tests."""
+    """Ignore the credentials of the user that runs the tests."""
     monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
     monkeypatch.delenv("IALLOCATOR_RAPI_USER", raising=False)
 
 
 def test_rapi_methods_send_path_query_and_body_and_return_the_value(server: FakeRapi) -> None:
-    """Lists in the query are several values of one name."""
+    """A RAPI call sends method, path, query and body, and returns the value."""
     client = RapiClient(server.address, cacert=server.cacert)
     assert client.get("/2/nodes?bulk=1") == ["GET", "/2/nodes?bulk=1", None]
     assert client.put("/2/a", {"x": 1}) == ["PUT", "/2/a", {"x": 1}]
@@ -72,7 +72,10 @@ def test_rapi_methods_send_path_query_and_body_and_return_the_value(server: Fake
 def test_rejected_rapi_call_raises_the_error_of_the_server(
     server: FakeRapi, path: str, problem: str, status: int
 ) -> None:
-    """The error has the HTTP status; redirections are not followed with a password."""
+    """A rejected RAPI call raises the error of the server with the HTTP status.
+
+    A password is not sent to the target of a redirection.
+    """
     with pytest.raises(ServerError, match=problem) as caught:
         RapiClient(server.address, cacert=server.cacert).get(path)
     assert caught.value.status == status
@@ -80,20 +83,20 @@ def test_rejected_rapi_call_raises_the_error_of_the_server(
 
 
 def test_rapi_answer_that_is_not_json_is_an_error(server: FakeRapi) -> None:
-    """The error names the address."""
+    """A RAPI answer that is not JSON is an error that names the address."""
     with pytest.raises(LiveError, match="/2/broken: invalid JSON"):
         RapiClient(server.address, cacert=server.cacert).get("/2/broken")
 
 
 def test_late_rapi_answer_is_an_error(server: FakeRapi) -> None:
-    """The error names the limit."""
+    """A late RAPI answer is an error that names the limit."""
     with pytest.raises(LiveError, match=r"/2/slow: no answer within 0\.05 s"):
         RapiClient(server.address, cacert=server.cacert).get("/2/slow", Deadline(0.05))
     _LATE.set()
 
 
 def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
-    """Fewer bytes than announced are an incomplete answer."""
+    """A RAPI answer with fewer bytes than announced is an error."""
 
     def cut(*_: Any) -> Raw:
         return Raw(200, b"[1, 2]", announced=100)
@@ -106,7 +109,7 @@ def test_rapi_answer_that_is_cut_off_is_an_error(tmp_path: Path) -> None:
 
 
 def test_rapi_certificate_without_a_trusted_issuer_is_rejected(server: FakeRapi) -> None:
-    """With --insecure the certificate is accepted."""
+    """A certificate without a trusted issuer is rejected, except with --insecure."""
     with pytest.raises(LiveError, match="certificate is not trusted"):
         RapiClient(server.address).get("/2/a")
     address = server.address.replace("localhost", "127.0.0.1")
@@ -116,14 +119,17 @@ def test_rapi_certificate_without_a_trusted_issuer_is_rejected(server: FakeRapi)
 
 
 def test_rapi_certificate_given_as_cacert_may_have_any_name(server: FakeRapi) -> None:
-    """Ganeti's own certificate has no name, and is identified by its content."""
+    """A certificate given by --cacert is accepted with any host name.
+
+    Ganeti's own certificate has no name, and is identified by its content.
+    """
     address = server.address.replace("localhost", "127.0.0.1")
     client = RapiClient(address, cacert=server.own_certificate)
     assert [client.get("/2/a")[0], client.get("/2/b")[1]] == ["GET", "/2/b"]
 
 
 def test_invalid_rapi_cacert_is_a_usage_error(tmp_path: Path) -> None:
-    """The file is missing, or contains something else."""
+    """An invalid file for --cacert is an error of the command line."""
     (tmp_path / "text").write_text("hello")
     for name in ("text", "missing"):
         with pytest.raises(UsageError, match=name):
@@ -131,7 +137,7 @@ def test_invalid_rapi_cacert_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_rapi_host_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
-    """No server listens at that port any more."""
+    """A RAPI host without a server is an error."""
     with fake_rapi(tmp_path, _reply) as server:
         pass
     with pytest.raises(LiveError, match="Connection refused"):
@@ -148,13 +154,13 @@ def test_rapi_host_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_base_address_completes_the_host(address: str, base: str) -> None:
-    """The default is HTTPS and port 5080."""
+    """A RAPI address is completed with HTTPS and port 5080."""
     assert base_address(address) == base
 
 
 @pytest.mark.parametrize("address", ["", "ftp://x", "https://", "a b", "x:y", "https://u:p@x"])
 def test_base_address_rejects_an_invalid_address(address: str) -> None:
-    """An address with a password in it is rejected, too."""
+    """An invalid RAPI address, also one with a password, is rejected."""
     with pytest.raises(UsageError):
         base_address(address)
 
@@ -166,7 +172,7 @@ def _authorization(user: str, password: str) -> str:
 def test_rapi_credentials_come_from_file_environment_or_netrc(
     server: FakeRapi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sources are read in this order."""
+    """RAPI credentials are read from a file, the environment or netrc, in this order."""
 
     def authorization(credentials: str = "") -> str:
         client = RapiClient(server.address, cacert=server.cacert, credentials=credentials)
@@ -190,7 +196,7 @@ def test_rapi_credentials_come_from_file_environment_or_netrc(
 def test_rapi_credentials_that_are_unusable_are_a_usage_error(
     tmp_path: Path, name: str, text: str | None
 ) -> None:
-    """The file lacks user and password."""
+    """A file without user and password is an error of the command line."""
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=name):
@@ -200,7 +206,7 @@ def test_rapi_credentials_that_are_unusable_are_a_usage_error(
 def test_rapi_netrc_that_is_damaged_is_a_usage_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the line."""
+    """A damaged netrc file is an error that names the line."""
     (tmp_path / "netrc").write_text("machine\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with pytest.raises(UsageError, match="netrc:2"):

@@ -19,7 +19,7 @@ RECORDED = Path(__file__).parent / "recorded"
 GROUPS = ("default", "rack2")
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "peer-data" / "rapi"
-"""Answers published with Ganeti, if they are stored beside this project."""
+"""Folder of answers published with Ganeti, if it exists beside this project."""
 
 Capture = pytest.CaptureFixture[str]
 
@@ -27,7 +27,7 @@ needs_hbal = pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not in
 
 
 def recorded_luxi(method: str, arguments: list[Any]) -> Any:
-    """Return the recorded answer of the daemons, with the requested fields."""
+    """Return the recorded answer of the daemons with the requested fields."""
     answers = json.loads((RECORDED / "luxi.json").read_text())
     if method == "QueryClusterInfo":
         return answers[method]
@@ -79,7 +79,7 @@ def rows(text: str) -> dict[str, list[str]]:
 def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
     group: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The tables are equal through RAPI and LUXI, with exclusion tags and measured loads."""
+    """The recorded cluster has hbal's tables and moves, through RAPI and LUXI."""
     with fake_luxi(tmp_path, recorded_luxi) as server:
         for connection in (f"-mfile://{RECORDED}", f"-L{server.path}"):
             tables, moves = theirs(connection, "-G", group, *more)
@@ -92,14 +92,14 @@ def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
 @needs_hbal
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="the published answers are not here")
 def test_published_answers_have_the_tables_and_moves_of_hbal() -> None:
-    """The published answers are from another version of Ganeti, with fewer fields."""
+    """Published answers of another Ganeti version give hbal's tables and moves."""
     assert ours(f"-mfile://{PUBLISHED}") == theirs(f"-mfile://{PUBLISHED}")
 
 
 def test_recorded_answers_of_luxi_and_rapi_are_equal_clusters(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Nodes, instances and whole plans are equal."""
+    """Recorded answers of LUXI and RAPI give equal nodes, instances and plans."""
     output, errors = [], []
     with fake_luxi(tmp_path, recorded_luxi) as server:
         assert isinstance(server, FakeLuxi)

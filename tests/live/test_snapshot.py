@@ -1,4 +1,4 @@
-"""Test snapshots of running clusters: htools read them with the results for the cluster itself."""
+"""Test snapshots of running clusters: htools read them with the cluster's own results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Capture = pytest.CaptureFixture[str]
 def test_snapshot_as_text_has_the_tables_and_moves_of_the_cluster(
     group: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The tables and moves of hbal and iallocator are equal for the file and for the cluster."""
+    """A snapshot as text has the tables and moves of the cluster, in iallocator and hbal."""
     with fake_luxi(tmp_path, recorded_luxi) as server:
         for connection in (f"-L{server.path}", f"-mfile://{RECORDED}"):
             assert main(["snapshot", connection]) == 0
@@ -42,7 +42,7 @@ def test_snapshot_as_text_has_the_tables_and_moves_of_the_cluster(
 @needs_hbal
 @pytest.mark.skipif(not shutil.which("hscan"), reason="hscan is not installed")
 def test_snapshot_equals_the_output_of_hscan(tmp_path: Path) -> None:
-    """The printed lines and the file equal those of hscan."""
+    """`snapshot` prints the lines and writes the file of hscan."""
     ours_in, theirs_in = tmp_path / "ours", tmp_path / "theirs"
     ours_in.mkdir()
     theirs_in.mkdir()
@@ -61,7 +61,7 @@ def test_snapshot_equals_the_output_of_hscan(tmp_path: Path) -> None:
 def test_snapshot_as_a_document_is_valid_and_plans_like_the_cluster(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The document has all members that the schemas require."""
+    """A snapshot as a document fits the schemas, and has the plan of the cluster."""
     address = f"-mfile://{RECORDED}"
     assert main(["snapshot", address, "--form=json"]) == 0
     file = tmp_path / "cluster.json"
@@ -77,7 +77,7 @@ def test_snapshot_as_a_document_is_valid_and_plans_like_the_cluster(
 def test_snapshot_of_several_clusters_writes_those_that_answer(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """Each cluster that answers is written; the status is 1 if one does not."""
+    """A snapshot of several clusters writes each that answers; the status is 1 if one does not."""
     one, two = (write_answers(tmp_path / name, rapi_answers()) for name in ("one", "two"))
     lost = f"file://{tmp_path}/lost"
     folder = tmp_path / "out"
@@ -103,7 +103,7 @@ def test_snapshot_of_several_clusters_writes_those_that_answer(
 def test_impossible_snapshot_is_reported_in_one_line(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """The error of a snapshot that cannot be made is one line; the exit status is 2."""
+    """An impossible snapshot is reported in one line, with exit status 2."""
     source = [] if any("simulate" in word or "file:" in word for word in words) else [
         "-m", write_answers(tmp_path / "rapi", rapi_answers()),
     ]  # fmt: skip
@@ -115,7 +115,7 @@ def test_impossible_snapshot_is_reported_in_one_line(
 @pytest.mark.skipif(not shutil.which("hinfo"), reason="hinfo is not installed")
 @pytest.mark.parametrize("more", [(), ("-O", "node5.vc.example.com")])
 def test_show_has_the_groups_scores_and_tables_of_hinfo(more: tuple[str, ...]) -> None:
-    """The output has the groups, statistics, nodes and instances of hinfo."""
+    """`show` has the groups, statistics, nodes and instances of hinfo."""
     connection = f"-mfile://{RECORDED}"
     command = ["hinfo", connection, "-v", "-p", "--print-instances", *more]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -145,7 +145,7 @@ def test_show_has_the_groups_scores_and_tables_of_hinfo(more: tuple[str, ...]) -
 
 @pytest.mark.skipif(not shutil.which("hinfo"), reason="hinfo is not installed")
 def test_show_counts_and_rounds_as_hinfo(tmp_path: Path) -> None:
-    """The order of lists and the rounding of disk sizes to GiB equal hinfo's."""
+    """`show` sorts lists and rounds disk sizes as hinfo."""
     sizes = {"c": 100000, "a": 100864, "b": 512, "d": 1536}
     nodes = [f"{n}|4096|128|3968|{size}|{size}|9|N|u|1" for n, size in sizes.items()]
     path = tmp_path / "cluster.data"
@@ -165,7 +165,7 @@ def test_show_counts_and_rounds_as_hinfo(tmp_path: Path) -> None:
 
 
 def test_show_names_the_networks_of_groups() -> None:
-    """The page and the document have the networks, which no htool shows."""
+    """`show` has the networks of groups, which no program of htools has."""
     out = printed("show", f"-mfile://{RECORDED}")
     assert "edfc3541-6ef0-4176-b216-" in out, "the name is broken where the line ends"
     assert "5688cbfaca77" in out

@@ -1,4 +1,4 @@
-"""Test sources × features: a feature has one effect, whatever source the cluster is read from."""
+"""Test that each feature of a cluster has one effect, whatever source it is read from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRBD = ("allocate", "--memory=1G", "--disk=1G", "--template=drbd")
 
 
 def on(node: int, **fields: Any) -> Change:
-    """Return a change of node fields; nodes are counted from 0."""
+    """Return a change of the fields of a node; nodes are counted from 0."""
     return lambda answers: answers["nodes"][node].update(fields)
 
 
@@ -39,14 +39,14 @@ def policy(**members: Any) -> Change:
 
 
 def tags(answers: Json, cluster: str, nodes: dict[int, str]) -> None:
-    """Set tags of the cluster and of nodes."""
+    """Set tags of the cluster and of nodes in `answers`."""
     answers["info"]["tags"] = [*answers["info"]["tags"], cluster]
     for node, tag in nodes.items():
         answers["nodes"][node]["tags"] = [tag]
 
 
 def instance_tags(answers: Json) -> None:
-    """Make two instances of one node exclude each other."""
+    """Give two instances on one node a common exclusion tag."""
     for instance in answers["instances"][:2]:
         instance["tags"] = ["srv:a"]
 
@@ -85,14 +85,14 @@ FEATURES: dict[str, tuple[Change, tuple[str, ...]]] = {
         ("show",),
     ),
 }  # fmt: skip
-"""Feature -> the change that creates it, and a command that it affects."""
+"""Feature -> the change that adds it, and a command that it affects."""
 
 SOURCES = ("luxi", "document", "text")
 """Sources that are compared with RAPI."""
 
 
 def decided(words: tuple[str, ...], source: tuple[str, ...], capsys: Capture) -> Json:
-    """Return the decision of a command, without the text around it."""
+    """Return the decision of a command for a source, without other text."""
     command = words if words[0] == "show" else ("ask", *words)
     status = main([*command, "--json", *source])
     out = capsys.readouterr().out
@@ -106,7 +106,7 @@ def decided(words: tuple[str, ...], source: tuple[str, ...], capsys: Capture) ->
 def elsewhere(
     kind: str, answers: Json, words: tuple[str, ...], folder: Path, capsys: Capture
 ) -> Json:
-    """Return the decision for a cluster from a source of this `kind`."""
+    """Return the decision of a command for the cluster from a source of type `kind`."""
     address = write_answers(folder / "rapi", answers)
     if kind == "rapi":
         return decided(words, ("-m", address), capsys)
@@ -123,7 +123,7 @@ def elsewhere(
 def test_feature_has_the_same_effect_through_every_source(
     feature: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The answer differs from that without the feature, and is equal for all sources."""
+    """Each feature changes the decision, and equally for all sources."""
     change, words = FEATURES[feature]
     changed = rapi_answers()
     change(changed)
@@ -140,7 +140,7 @@ def test_feature_has_the_same_effect_through_every_source(
 
 
 def _known(found: Json, kind: str) -> Json:
-    """Return the facts that a source of this `kind` can represent: text files have no networks."""
+    """Return the document without facts that a source of type `kind` lacks, such as networks."""
     if kind != "text" or "instances" not in found:
         return found
     instances = [{**one, "networks": []} for one in found["instances"]]

@@ -1,4 +1,4 @@
-"""Test that a cluster read through LUXI equals that read through RAPI, and errors in answers."""
+"""Test that LUXI, RAPI and documents give equal clusters, and errors in answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LISTS = ("-p", "--print-instances", "--json")
 
 
 def output_of(*words: str) -> tuple[int, str, str]:
-    """Return the exit status and both streams, without the source that a JSON document names."""
+    """Return exit status and both streams, without the name of the source."""
     done = run(*words)
     lines = done.stdout.decode().splitlines(keepends=True)
     out = "".join(line for line in lines if not line.startswith('  "source": '))
@@ -52,7 +52,7 @@ def through_luxi(answers: Json, folder: Path, *words: str) -> tuple[int, str, st
 def test_cluster_through_luxi_rapi_or_as_a_document_gives_the_same_output(
     words: Sequence[str], tmp_path: Path
 ) -> None:
-    """Every command that reads a cluster has the same output for LUXI, RAPI and a document."""
+    """Each command has equal output for LUXI, RAPI and a document."""
     answers = rapi_answers()
     stored = output_of(*words, "-m", write_answers(tmp_path / "rapi", answers))
     assert stored[0] in (0, 1)
@@ -69,7 +69,7 @@ def test_cluster_through_luxi_rapi_or_as_a_document_gives_the_same_output(
 
 
 def test_networks_of_groups_are_read_and_count(tmp_path: Path) -> None:
-    """An instance with a network can only be in a group that has this network."""
+    """An instance with a network is placed only in a group that has this network."""
     answers = rapi_answers()
     request = {"type": "change-group", "instances": ["inst5.example.com"],
                "target_groups": ["uuid-two"]}  # fmt: skip
@@ -84,7 +84,7 @@ def test_networks_of_groups_are_read_and_count(tmp_path: Path) -> None:
 
 
 def test_node_that_is_offline_needs_no_amounts(tmp_path: Path) -> None:
-    """Unknown amounts of an offline node are 0; without a volume group, its disks are 0 too."""
+    """Missing amounts of an offline node are 0, as are disks without a volume group."""
     answers = rapi_answers()
     dark = dict.fromkeys(("mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos"))
     answers["nodes"][4] |= {"offline": True, **dark}
@@ -117,7 +117,7 @@ Change = Callable[[Json], object]
 def test_invalid_answers_are_reported_in_one_line_with_the_place(
     change: Change, problem: str, tmp_path: Path
 ) -> None:
-    """The line has the source and the position of the value; the exit status is 2."""
+    """An invalid answer is reported in one line with source and position, status 2."""
     answers = rapi_answers()
     change(answers)
     address = write_answers(tmp_path / "rapi", answers)
@@ -128,7 +128,7 @@ def test_invalid_answers_are_reported_in_one_line_with_the_place(
 
 
 def test_cluster_that_changes_between_queries_is_queried_again(tmp_path: Path) -> None:
-    """An instance on a node that was added after the query of nodes causes a second reading."""
+    """If the answers are inconsistent, the cluster is read again."""
     answers = rapi_answers()
     late = answers["nodes"].pop(1)
     asked: list[str] = []
@@ -145,10 +145,7 @@ def test_cluster_that_changes_between_queries_is_queried_again(tmp_path: Path) -
 
 
 def test_cluster_that_is_never_consistent_is_queried_four_times(tmp_path: Path) -> None:
-    """The cluster is read once and up to three times again.
-
-    Then the error names the inconsistency.
-    """
+    """A cluster that stays inconsistent is read four times, then reported."""
     answers = rapi_answers()
     del answers["nodes"][1]
     asked: list[str] = []
@@ -175,7 +172,7 @@ def test_cluster_that_is_never_consistent_is_queried_four_times(tmp_path: Path) 
 def test_luxi_answer_of_another_form_is_reported_in_one_line(
     raw: bytes, problem: str, tmp_path: Path
 ) -> None:
-    """The message names the query."""
+    """A LUXI answer of another form is reported in one line that names the query."""
 
     def answer(method: str, arguments: list[Any]) -> Any:
         return luxi_answer(rapi_answers(), method, arguments) if "Info" in method else raw
@@ -190,7 +187,7 @@ def test_luxi_answer_of_another_form_is_reported_in_one_line(
 def test_wrong_password_certificate_or_host_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message does not contain the password."""
+    """A wrong password, certificate or host is reported in one line without the password."""
     monkeypatch.setenv("IALLOCATOR_RAPI_USER", "me")
     monkeypatch.setenv("IALLOCATOR_RAPI_PASSWORD", "hidden")
     with fake_rapi(tmp_path, lambda *_: Raw(401, b"")) as server:
@@ -217,14 +214,14 @@ def test_wrong_password_certificate_or_host_are_one_line(
     ],
 )  # fmt: skip
 def test_sources_that_exclude_each_other_are_a_usage_error(words: Sequence[str]) -> None:
-    """The error is printed before any query; an option without an effect is an error too."""
+    """Sources that exclude each other are rejected before any query."""
     status, out, err = output_of("balance", *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "secret" not in err
 
 
 def test_request_is_answered_on_the_running_cluster(tmp_path: Path) -> None:
-    """The request is read from the file and the cluster from the socket, also with -I."""
+    """A request from a file is answered on the running cluster of an option, also with -I."""
     from tests.builders import allocate, cluster
 
     document = tmp_path / "request.json"
@@ -236,7 +233,7 @@ def test_request_is_answered_on_the_running_cluster(tmp_path: Path) -> None:
 
 
 def test_static_node_memory_counts_where_the_default_hypervisor_is_kvm(tmp_path: Path) -> None:
-    """As in htools, other enabled hypervisors have no effect."""
+    """A node's own memory is static if the default hypervisor is kvm, as in htools."""
     answers = rapi_answers()
     answers["info"] |= {"default_hypervisor": "kvm", "enabled_hypervisors": ["xen-pvm", "kvm"]}
     address = write_answers(tmp_path / "rapi", answers)
@@ -248,7 +245,7 @@ def test_static_node_memory_counts_where_the_default_hypervisor_is_kvm(tmp_path:
 
 
 def test_parameters_of_nodes_are_where_rapi_has_them() -> None:
-    """The builder stores parameters of nodes at the place where RAPI has them."""
+    """Parameters of nodes are read from where RAPI has them."""
     assert node("a", cpu_speed=2.0, mfree=1)["ndparams"]["cpu_speed"] == 2.0
 
 
@@ -278,7 +275,7 @@ def parts(done: Done) -> tuple[int, bytes, list[str]]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_dead_node_counts_as_offline_in_every_command(command: str, tmp_path: Path) -> None:
-    """With LUXI and RAPI, the output is that of a node marked as offline, with a warning."""
+    """A node that does not answer counts as offline in every command, with a warning."""
     words = words_of(command, tmp_path)
     marked = with_dead_node(rapi_answers(), 2, offline=True)
     expected = run(*words, "-m", write_answers(tmp_path / "marked", marked))
@@ -300,14 +297,14 @@ def test_dead_node_counts_as_offline_in_every_command(command: str, tmp_path: Pa
 
 
 def test_dead_node_is_in_info_of_a_request(tmp_path: Path) -> None:
-    """`info` has the warning, because Ganeti shows no other output of a plugin."""
+    """The `info` of a request warns of a node that does not answer."""
     address = write_answers(tmp_path / "dead", with_dead_node(rapi_answers(), 2))
     reply = json.loads(run(*words_of("request", tmp_path), "-m", address).stdout)
     assert "gnt-node modify --offline=yes node3.example.com" in reply["info"]
 
 
 def test_any_missing_amount_means_a_dead_node(tmp_path: Path) -> None:
-    """A hypervisor that does not answer reports no memory."""
+    """A node with any missing amount counts as one that does not answer."""
     answers = rapi_answers()
     answers["nodes"][2]["mfree"] = None
     done = run("show", "-m", write_answers(tmp_path / "dead", answers))

@@ -21,7 +21,7 @@ OWN = "xenvg"
 
 
 def world() -> Json:
-    """Return a cluster of four nodes; two of them have the volume group fast, too."""
+    """Return a cluster of four nodes; two of them also have the volume group fast."""
     answers = rapi_answers()
     answers["info"]["volume_group_name"] = OWN
     answers["nodes"] = [node(f"node{n}", dtotal=9000, dfree=5000) for n in (1, 2, 3, 4)]
@@ -69,7 +69,7 @@ def result_of(opcode: Json) -> Any:
 
 
 class Queue:
-    """Represent a job queue; each job is seen as waiting once before it has ended."""
+    """A job queue in which each job is waiting once before it has ended."""
 
     def __init__(self, states: list[str] | None = None) -> None:
         self.jobs: list[list[Json]] = []
@@ -91,7 +91,7 @@ class Queue:
 
 
 def luxi(answers: Json, queue: Queue) -> Callable[[str, list[Any]], Any]:
-    """Return the answers of a LUXI server with a queue."""
+    """Return a function with the answers of a LUXI server that has a queue."""
 
     def answer(method: str, arguments: list[Any]) -> Any:
         if method == "SubmitManyJobs":
@@ -104,7 +104,7 @@ def luxi(answers: Json, queue: Queue) -> Callable[[str, list[Any]], Any]:
 
 
 def rapi(answers: Json, queue: Queue) -> Callable[[str, str, Any], Any]:
-    """Return the answers of a RAPI server with a queue."""
+    """Return a function with the answers of a RAPI server that has a queue."""
 
     def reply(_: str, path: str, __: Any) -> Any:
         url = urlsplit(path)
@@ -131,7 +131,7 @@ def rapi(answers: Json, queue: Queue) -> Callable[[str, str, Any], Any]:
 
 
 def snapshot(answers: Json, folder: Path, by: str, *more: str) -> tuple[Json, list[str]]:
-    """Return the document that is read through LUXI or RAPI, and the kinds of jobs it took."""
+    """Return the document of `snapshot` through LUXI or RAPI, and the opcodes of its jobs."""
     queue = Queue()
     words = ["snapshot", "--form=json", *more]
     if by == "luxi":
@@ -147,7 +147,10 @@ def snapshot(answers: Json, folder: Path, by: str, *more: str) -> tuple[Json, li
 
 @pytest.mark.parametrize("by", ["luxi", "rapi"])
 def test_volume_groups_are_read_by_jobs(by: str, tmp_path: Path) -> None:
-    """Nodes list them with their sizes, and disks name them; the cluster's own is ``lvm``."""
+    """--volume-groups reads volume groups of nodes and disks by jobs.
+
+    The cluster's own volume group is called ``lvm``.
+    """
     document, kinds = snapshot(world(), tmp_path, by, "--volume-groups")
     assert document["nodes"]["node2"]["volume_groups"] == [
         {"name": "lvm", "total": 9000, "free": 5000}, {"name": "fast", "total": 4000, "free": 700},
@@ -163,14 +166,14 @@ def test_volume_groups_are_read_by_jobs(by: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by", ["luxi", "rapi"])
 def test_no_job_runs_without_the_option(by: str, tmp_path: Path) -> None:
-    """The document has no volume groups then."""
+    """Without --volume-groups, no job runs, and the document has no volume groups."""
     document, kinds = snapshot(world(), tmp_path, by)
     assert not kinds
     assert "volume_groups" not in str(document)
 
 
 def test_no_job_runs_with_compat_hail(tmp_path: Path) -> None:
-    """Programs of htools read one volume group per node."""
+    """With --compat hail, no job runs, as htools read one volume group per node."""
     queue = Queue()
     with fake_luxi(tmp_path, luxi(world(), queue)) as server:
         done = run("check", "--volume-groups", "--compat=hail", f"-L{server.path}")
@@ -182,7 +185,7 @@ def test_no_job_runs_with_compat_hail(tmp_path: Path) -> None:
 def test_disks_are_not_asked_for_if_all_are_in_one_volume_group(
     by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The jobs for disks run only if some node has another volume group."""
+    """Jobs for disks run only if a node has more than one volume group."""
     monkeypatch.setitem(SIZES, "node1", {OWN: (9000, 5000)})
     monkeypatch.setitem(SIZES, "node2", {OWN: (9000, 5000)})
     document, kinds = snapshot(world(), tmp_path, by, "--volume-groups")
@@ -194,7 +197,7 @@ def test_disks_are_not_asked_for_if_all_are_in_one_volume_group(
 
 
 def test_offline_nodes_are_not_asked_by_rapi(tmp_path: Path) -> None:
-    """A job for an offline node has no result; the node lists no volume groups."""
+    """Through RAPI, no job runs for an offline node, which then has no volume groups."""
     answers = world()
     answers["nodes"][2] = node("node3", offline=True)
     _, kinds = snapshot(answers, tmp_path, "rapi", "--volume-groups")
@@ -202,7 +205,7 @@ def test_offline_nodes_are_not_asked_by_rapi(tmp_path: Path) -> None:
 
 
 def test_commands_enforce_volume_groups_of_a_running_cluster(tmp_path: Path) -> None:
-    """Moving an instance on fast finds no nodes, because the others lack it."""
+    """Commands keep an instance on nodes with its volume group."""
     found = {}
     for more in ((), ("--volume-groups",)):
         folder = tmp_path / str(len(more))
@@ -225,7 +228,7 @@ def test_commands_enforce_volume_groups_of_a_running_cluster(tmp_path: Path) -> 
 def test_job_that_fails_is_one_line(
     by: str, states: list[str], expected: str, tmp_path: Path
 ) -> None:
-    """The line names the job and the reason."""
+    """A failed job is reported in one line with the job and the reason."""
     if by == "luxi":
         with fake_luxi(tmp_path, luxi(world(), Queue(states))) as server:
             done = run("show", "--volume-groups", f"-L{server.path}")
@@ -240,7 +243,7 @@ def test_job_that_fails_is_one_line(
 
 
 def test_job_that_waits_too_long_is_one_line(tmp_path: Path) -> None:
-    """The line names the limit and the probable cause."""
+    """A job that waits too long is reported in one line with the limit and a likely cause."""
     with fake_luxi(tmp_path, luxi(world(), Queue(["waiting"]))) as server:
         done = run("show", "--volume-groups", "--read-timeout=2", f"-L{server.path}")
     error = done.stderr.decode()
@@ -251,7 +254,7 @@ def test_job_that_waits_too_long_is_one_line(tmp_path: Path) -> None:
 
 
 def test_disks_that_contradict_the_instances_are_one_line(tmp_path: Path) -> None:
-    """A disk was added between the query and the job."""
+    """Disks that contradict the instances are reported in one line."""
     answers = world()
     answers["instances"][1]["disk.sizes"] = [300, 300]
     with fake_luxi(tmp_path, luxi(answers, Queue())) as server:
@@ -262,7 +265,10 @@ def test_disks_that_contradict_the_instances_are_one_line(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("words", [("show", "--simulate=p,1,1g,1g,1"), ("-L",)])
 def test_option_without_a_running_cluster_is_rejected(words: tuple[str, ...]) -> None:
-    """Requests of Ganeti reject it as well: their own job holds the locks."""
+    """--volume-groups is rejected without a running cluster.
+
+    Ganeti's requests reject it as well, because their own job holds the locks.
+    """
     done = run(*words, "--volume-groups")
     assert done.returncode == 2
     assert b"--volume-groups" in done.stderr

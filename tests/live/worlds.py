@@ -57,7 +57,7 @@ def instance(name: str, *nodes: str, memory: int = 2048, **fields: Any) -> Json:
 
 
 def rapi_answers() -> Json:
-    """Return the answers for two groups with five nodes, one of them full, by resource name."""
+    """Return RAPI answers by resource, for two groups of five nodes with one full node."""
     nodes = [node(f"node{n}.example.com") for n in (1, 2, 3)]
     nodes += [node(f"node{n}.example.com", **{"group.uuid": "uuid-two"}) for n in (4, 5)]
     one, two, three = (each["name"] for each in nodes[:3])
@@ -85,7 +85,7 @@ def rapi_answers() -> Json:
 
 
 def write_answers(folder: Path, answers: Json) -> str:
-    """Store `answers` in `folder`; return the address for ``-m``."""
+    """Store `answers` in `folder`; return the address for the option ``-m``."""
     folder.mkdir(exist_ok=True)
     for name, answer in answers.items():
         (folder / f"{name}.json").write_text(json.dumps(answer))

@@ -1,4 +1,4 @@
-"""Build model objects directly, with defaults for all that a test does not need."""
+"""Build objects of the model directly, with defaults for all that a test does not need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["cluster", "instance", "model_of", "policy", "spec"]
 
 
 def model_of(document: Json) -> Cluster:
-    """Return the cluster in `document`, read as without options."""
+    """Return the cluster in `document`, read without options."""
     return read_cluster(document, Reading())
 
 
@@ -44,13 +44,13 @@ def instance(template: str = "drbd", sizes: tuple[int, ...] = (1024,), **members
 
 
 def spec(**members: int) -> Spec:
-    """Return a size of a policy."""
+    """Return a size for a policy."""
     usual = {"memory": 1, "cpus": 1, "disk": 1, "disks": 0, "nics": 0, "spindles": 1}
     return Spec(**{**usual, **members})
 
 
 def policy(*intervals: tuple[Spec, Spec], templates: tuple[str, ...] | None = None) -> Policy:
-    """Return a policy of these intervals, by default one that accepts every instance."""
+    """Return a policy of these intervals; by default, it accepts every instance."""
     usual = (spec(), spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=99))
     found = [Interval(low, high) for low, high in intervals or (usual,)]
     return Policy(found) if templates is None else Policy(found, templates=templates)

@@ -33,10 +33,7 @@ LOAD = {"cpu_load": 1, "memory_load": 1, "disk_load": 1, "net_load": 1}
 
 
 def test_primary_of_a_running_instance_allocates_every_resource() -> None:
-    """It adds memory, disk, spindles and cpus, now and later; one primary.
-
-    One unit of each load.
-    """
+    """A running instance adds memory, disk, spindles, cpus and load to its primary."""
     assert added(instance().as_primary) == NOW | LOAD | LATER
 
 
@@ -59,14 +56,14 @@ def test_primary_of_a_running_instance_allocates_every_resource() -> None:
 def test_primary_of_a_stopped_or_forthcoming_instance_allocates_less(
     members: dict[str, Any], without: set[str]
 ) -> None:
-    """Instances that are stopped, offline, on shared storage or forthcoming add less."""
+    """A stopped, offline, shared or forthcoming instance adds less to its primary."""
     everything = added(instance(disk=1152).as_primary)
     less = added(instance(**{"disk": 1152, **members}).as_primary)
     assert less == {name: n for name, n in everything.items() if name not in without}
 
 
 def test_secondary_allocates_disk_spindles_and_disk_load_only() -> None:
-    """A secondary uses no memory and no cpus, now or later."""
+    """An instance adds disk, spindles and disk load to its secondary, and no memory and cpus."""
     assert added(instance().as_secondary) == {
         "disk": -1152, "free_spindles": -3, "spindles": 1, "secondaries": 1, "disk_load": 1,
         "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,
@@ -74,7 +71,7 @@ def test_secondary_allocates_disk_spindles_and_disk_load_only() -> None:
 
 
 def test_secondary_of_a_forthcoming_instance_allocates_only_later() -> None:
-    """A forthcoming instance uses nothing yet, but its amounts are reserved."""
+    """A forthcoming instance adds only to the later amounts of its secondary."""
     assert added(instance(forthcoming=True).as_secondary) == {
         "disk_later": -1152, "free_spindles_later": -3, "spindles_later": 1,
     }  # fmt: skip
@@ -82,7 +79,7 @@ def test_secondary_of_a_forthcoming_instance_allocates_only_later() -> None:
 
 @pytest.mark.parametrize("members", [{}, {"template": "rbd"}, {"admin_state": "offline"}])
 def test_twin_of_an_instance_differs_in_name_and_order_only(members: dict[str, Any]) -> None:
-    """The twin has all properties of the instance, including the places of its disks."""
+    """The twin of an instance differs in name and order only."""
     one = instance(**members, tags=("a",), networks=("n",), forthcoming=True, auto_balance=False)
     one.exclusion, one.desired, one.asked = ("x",), frozenset("y"), {"os": "debian"}
     one.keep_in((("lvm", "ssd"),), ((("lvm", "ssd"), 100),), True)
@@ -105,7 +102,7 @@ def test_twin_of_an_instance_differs_in_name_and_order_only(members: dict[str, A
 def test_instance_reserves_memory_on_its_secondary_unless_marked_so(
     members: dict[str, Any], expected: bool
 ) -> None:
-    """A stopped instance may be started again; one marked offline is not."""
+    """An instance reserves memory on its secondary unless it is marked offline."""
     assert instance(**members).reserves is expected
 
 
@@ -127,7 +124,7 @@ def test_instance_of_a_template_needs_its_nodes_and_moves_if_they_have_its_data(
 
 
 def test_instance_as_another_template_keeps_all_else() -> None:
-    """A plain instance that becomes drbd keeps its size, tags and place in the order."""
+    """A plain instance that becomes drbd keeps its size, tags and order."""
     plain = instance("plain", tags=("a:b",), networks=("n",), admin_state="down", nodes=(4,))
     plain.exclusion, plain.desired, plain.order = ("a:b",), frozenset({"c:d"}), 7
     twin = plain.as_template("drbd")

@@ -40,7 +40,7 @@ def test_places_after_steps_follow_from_their_order(
 
 
 def test_steps_applied_to_a_state_move_the_resources_of_the_instance() -> None:
-    """The memory moves with the primary; the secondary reserves as much for a failover."""
+    """A move of drbd moves memory with the primary; the secondary reserves as much."""
     one = instance(nodes=(0, 1))
     state = State(cluster(nodes=3, instances=(one,)))
     assert (state.columns[0], state.reserved) == ([7192, 8192, 8192], [0, 1000, 0])
@@ -53,7 +53,7 @@ def test_steps_applied_to_a_state_move_the_resources_of_the_instance() -> None:
 
 
 def test_steps_that_lead_back_restore_the_state() -> None:
-    """Two failovers restore the state."""
+    """Two failovers in a row restore the state."""
     one = instance(nodes=(0, 1))
     state = State(cluster(instances=(one,)))
     rows = [state.row(index) for index in (0, 1)]
@@ -64,7 +64,7 @@ def test_steps_that_lead_back_restore_the_state() -> None:
 
 
 def test_reserved_memory_is_that_of_the_worst_peer() -> None:
-    """Single failures are assumed: sums for each primary, of which the largest counts."""
+    """The reserved memory of a node is the largest sum over the primaries of one other node."""
     made = [
         instance(name=name, memory=memory, nodes=(primary, 2))
         for name, memory, primary in (("a", 300, 0), ("b", 400, 0), ("c", 600, 1))

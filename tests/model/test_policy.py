@@ -41,7 +41,7 @@ HIGH = spec(memory=1500, cpus=4, disk=2000, disks=2, spindles=5)
 def test_policy_includes_both_ends_of_its_interval(
     members: dict[str, Any], reason: str | None
 ) -> None:
-    """Smallest and largest size are accepted; one less or one more is rejected."""
+    """A policy accepts its smallest and largest sizes, and rejects the next ones."""
     usual = {"vcpus": 3, "spindle_use": 3, "sizes": (1500,)}
     assert policy((LOW, HIGH)).rejects(instance(**{**usual, **members}), False) == reason
 
@@ -59,19 +59,19 @@ def test_policy_includes_both_ends_of_its_interval(
 def test_policy_with_several_violations_gives_the_first_reason(
     members: dict[str, Any], reason: str
 ) -> None:
-    """The order is memory, disk sizes, cpus, spindles, number of disks."""
+    """A policy reports the first violation of memory, disks, cpus, spindles, disk count."""
     wrong = {"memory": 1501, "sizes": (9999,) * 3, "vcpus": 9, "spindle_use": 9}
     assert policy((LOW, HIGH)).rejects(instance(**{**wrong, **members}), False) == reason
 
 
 def test_policy_below_the_minimum_is_reported_before_above_the_maximum() -> None:
-    """The whole minimum is tested before the maximum: too few disks before too much memory."""
+    """A policy reports an amount below its minimum before one above its maximum."""
     odd = instance(memory=9999, vcpus=3, spindle_use=3, sizes=())
     assert policy((LOW, HIGH)).rejects(odd, False) == "FailDiskCount"
 
 
 def test_policy_with_exclusive_storage_counts_the_spindles_of_the_disks() -> None:
-    """spindle_use is ignored there; disks with unknown spindles are rejected."""
+    """With exclusive storage, a policy counts spindles of disks instead of spindle_use."""
     one = policy((LOW, HIGH))
     usual: dict[str, Any] = {"vcpus": 3, "sizes": (1500,)}
     assert one.rejects(instance(spindles=5, spindle_use=99, **usual), True) is None
@@ -81,13 +81,13 @@ def test_policy_with_exclusive_storage_counts_the_spindles_of_the_disks() -> Non
 
 
 def test_policy_of_diskless_instances_checks_no_disk() -> None:
-    """Sizes and number of disks are ignored for an instance without disks."""
+    """A policy ignores disks for an instance with the template diskless."""
     bare = instance("diskless", sizes=(), vcpus=3, spindle_use=3)
     assert policy((LOW, HIGH)).rejects(bare, False) is None
 
 
 def test_policy_with_two_intervals_accepts_sizes_in_either() -> None:
-    """A size between the intervals is rejected, with the reason of the first interval."""
+    """A policy rejects a size between two intervals, with the first interval's reason."""
     two = policy((spec(), spec(memory=500, cpus=9, disk=9999, disks=9, spindles=9)),
                  (spec(memory=2000, cpus=4), spec(memory=4000, cpus=9, disk=9999, disks=9,
                                                   spindles=9)))  # fmt: skip
@@ -98,7 +98,7 @@ def test_policy_with_two_intervals_accepts_sizes_in_either() -> None:
 
 
 def test_policy_that_forbids_the_template_rejects_with_fail_disk() -> None:
-    """A wrong size is reported before a forbidden template."""
+    """A policy reports a wrong size before a disk template that it forbids."""
     picky = policy((LOW, HIGH), templates=("plain", "rbd"))
     fits: dict[str, Any] = {"vcpus": 3, "spindle_use": 3, "sizes": (1500,)}
     assert picky.rejects(instance("drbd", **fits), False) == "FailDisk"
@@ -125,5 +125,5 @@ def test_policy_that_forbids_the_template_rejects_with_fail_disk() -> None:
 def test_default_policy_has_the_documented_limits(
     members: dict[str, Any], reason: str | None
 ) -> None:
-    """Without a policy: 128 MiB to 32 GiB, 1 to 8 cpus, up to 16 disks of 1 GiB to 1 TiB."""
+    """The default policy permits 128 MiB to 32 GiB, 1 to 8 cpus, and up to 16 disks."""
     assert Policy().rejects(instance(**members), False) == reason

@@ -1,4 +1,4 @@
-"""Test the effect of cluster tags on the meaning of node and instance tags."""
+"""Test how cluster tags define the meaning of tags of nodes and instances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .make import cluster, instance
 def test_exclusion_tags_are_those_that_begin_with_a_named_prefix(
     cluster_tags: tuple[str, ...], tags: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    """Any tag that starts with the prefix counts once, in its order, with a colon or without."""
+    """A tag with a named prefix is an exclusion tag, with or without a colon."""
     one = instance(tags=tags)
     InstanceTags(cluster_tags).interpret(one)
     assert one.exclusion == expected
@@ -34,21 +34,21 @@ def test_exclusion_tags_are_those_that_begin_with_a_named_prefix(
 
 @pytest.mark.parametrize("kind", ["iextags", "desiredlocation"])
 def test_tag_kind_without_a_prefix_has_no_effect(kind: str) -> None:
-    """An empty prefix, which every tag would match, is ignored as in hail."""
+    """An empty prefix in a cluster tag has no effect, as in hail."""
     one = instance(tags=("service:dns",))
     InstanceTags((f"htools:{kind}:",)).interpret(one)
     assert (one.exclusion, one.desired) == ((), frozenset())
 
 
 def test_desired_locations_are_those_that_begin_with_a_named_prefix() -> None:
-    """Desired locations are read from the instance's own tags."""
+    """Tags of an instance with a named prefix are its desired locations."""
     one = instance(tags=("rack:a", "power:1"))
     InstanceTags(("htools:desiredlocation:rack",)).interpret(one)
     assert one.desired == {"rack:a"}
 
 
 def test_locations_of_nodes_need_the_prefix_and_a_colon() -> None:
-    """``rack`` names ``rack:a`` but neither ``racks:a`` nor ``rack`` itself."""
+    """The prefix ``rack`` names the location ``rack:a``, but not ``racks:a`` or ``rack``."""
     made = cluster(
         tags=("htools:nlocation:rack", "htools:nlocation:power"),
         node_tags=(("rack:a", "power:1", "owner:me"), ("racks:a", "rack")),
@@ -58,7 +58,7 @@ def test_locations_of_nodes_need_the_prefix_and_a_colon() -> None:
 
 
 def test_migration_tags_let_nodes_with_equal_tags_receive_from_each_other() -> None:
-    """A node accepts sources with its own tags, and those of an allowed pair in one direction."""
+    """A node receives migrations from nodes with its migration tags, or of a permitted pair."""
     made = cluster(
         nodes=3,
         tags=("htools:migration:cpu", "htools:allowmigration:cpu:old::cpu:new"),
@@ -70,7 +70,7 @@ def test_migration_tags_let_nodes_with_equal_tags_receive_from_each_other() -> N
 
 
 def test_tags_without_meaning_change_nothing() -> None:
-    """Without a prefix in the cluster tags, tags of nodes and instances have no meaning."""
+    """Without cluster tags, tags of nodes and instances have no meaning."""
     one = instance(tags=("rack:a",))
     made = cluster(tags=("owner:me",), node_tags=(("rack:a", "cpu:old"),), instances=(one,))
     interpret_tags(made)

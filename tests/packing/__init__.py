@@ -1,1 +1,1 @@
-"""Test `iallocator.packing`."""
+"""Test `iallocator.packing`, which packs items into bins."""

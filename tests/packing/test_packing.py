@@ -19,7 +19,7 @@ Problem = tuple[list[Item], Bins]
 
 
 def problem(seed: int, kind: str) -> Problem:
-    """Return up to five items and four bins; `kind` says which dimensions limit them."""
+    """Return up to five items and four bins; `kind` names the dimensions that limit them."""
     rng = Random(f"{kind}/{seed}")
     count = rng.randint(1, 4)
     every = frozenset(range(count))
@@ -55,7 +55,7 @@ def fits(items: Sequence[Item], bins: Bins, places: Sequence[int | None]) -> boo
 
 
 def cost(items: Sequence[Item], places: Sequence[int | None], by_memory: bool) -> float:
-    """Return the cost of the items that are left out."""
+    """Return the cost of the items without a bin."""
     left = [item for item, place in zip(items, places) if place is None]
     return sum(item.memory if by_memory else item.price for item in left)
 
@@ -63,7 +63,7 @@ def cost(items: Sequence[Item], places: Sequence[int | None], by_memory: bool) -
 @pytest.mark.parametrize("by_memory", [False, True], ids=["price", "memory"])
 @pytest.mark.parametrize("kind", ["", "access", "disk", "price", "access disk price others"])
 def test_packing_has_the_lowest_cost_of_all_placements(kind: str, by_memory: bool) -> None:
-    """For a few items the search is complete, so its cost and its bound are the optimum."""
+    """A packing of a few items has the lowest cost of all placements, which is proved."""
     left_out = 0
     for seed in range(120):
         items, bins = problem(seed, kind)
@@ -83,7 +83,7 @@ def test_packing_has_the_lowest_cost_of_all_placements(kind: str, by_memory: boo
 @pytest.mark.parametrize("first_fit", [False, True])
 @pytest.mark.parametrize("kind", ["", "access disk price others"])
 def test_packing_without_a_search_has_a_true_bound(kind: str, first_fit: bool) -> None:
-    """With limit 0, the placement is valid, and the bound is at most the optimum."""
+    """A packing without a search is valid, and its bound is at most the optimum."""
     for seed in range(200, 300):
         items, bins = problem(seed, kind)
         packed = Packing(items, bins, limit=0, first_fit=first_fit).solve()
@@ -93,7 +93,7 @@ def test_packing_without_a_search_has_a_true_bound(kind: str, first_fit: bool) -
 
 
 def test_first_fit_fills_bins_in_their_order() -> None:
-    """Best fit chooses the fullest bin, first fit the first one in the order."""
+    """First fit fills bins in their order, best fit chooses the fullest bin."""
     items = [Item(2, 0, frozenset((0, 1, 2)))] * 3
     bins = Bins([5, 3, 9], [0, 0, 0], order=[2, 0, 1])
     assert Packing(items, bins).solve().places == [1, 0, 0]
@@ -104,7 +104,7 @@ def test_first_fit_fills_bins_in_their_order() -> None:
 
 
 def test_packed_amounts_are_within_the_capacities_of_the_bins() -> None:
-    """For any sharing of bins, the sum of the items' measures is at most that of the bins."""
+    """No dual feasible function refutes a packing that exists."""
     rng = random.Random(5)
     for _ in range(60):
         sizes = [rng.choice([64, 192, 320, 700]) for _ in range(rng.randint(1, 8))]
@@ -121,7 +121,10 @@ def test_packed_amounts_are_within_the_capacities_of_the_bins() -> None:
 
 
 def test_bound_of_a_subset_sum_is_the_best_sum() -> None:
-    """Items of 300 and 500 fill 900 of a bin of 999, all of 1000, and nothing of 299."""
+    """The bound of a subset sum is the largest sum of items within the capacity.
+
+    Items of 300 and 500 fill 900 of a bin of 999, all of 1000, and nothing of 299.
+    """
     filled = measures_of([300, 500], 1000)[-1]
     assert [filled(size) for size in (299, 300, 799, 999, 1000, -5)] == [0, 300, 600, 900, 1000, 0]
 
@@ -146,7 +149,7 @@ def _fit(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> bool:
 
 @needs_solver
 def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
-    """Each item has a bin, and no bin exceeds its capacity."""
+    """`fill_exactly` returns a packing if and only if all items fit."""
     rng = Random(3)
     found = 0
     for _ in range(60):
@@ -167,7 +170,7 @@ def test_fill_exactly_finds_bins_if_and_only_if_all_items_fit() -> None:
 
 @needs_solver
 def test_fill_exactly_with_too_many_patterns_returns_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Listing the patterns would take longer than packing one item after the other."""
+    """`fill_exactly` returns None if there are too many patterns of items."""
     assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is not None
     monkeypatch.setattr("iallocator.packing.MOST_PATTERNS", 3)
     assert fill_exactly([64, 128], {0: 640}, Deadline.of_search(5.0)) is None

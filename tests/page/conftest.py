@@ -1,4 +1,4 @@
-"""Provide fixtures for pages and a browser."""
+"""Provide fixtures for tests of pages, among them a browser."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Write:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Return a real browser without a window."""
+    """Yield a real browser without a window."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = which("chromium") or which("google-chrome")
     if path is None:
@@ -56,7 +56,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def show(browser: Any) -> Iterator[Show]:
-    """Yield a function that opens a page; no script may fail, and nothing may be fetched.
+    """Yield a function that opens a page; no script may fail, and nothing may be loaded.
 
     With `others`, the other pages of its folder may be opened.
     """

@@ -1,4 +1,4 @@
-"""Test linked pages in a folder, the identity of pages, and estimated durations."""
+"""Test linked pages in a folder, titles of pages, and estimated durations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGES = {"index.html", "cluster.html", "plan.html", "failures.html", "rules.html
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Write the pages of a plan into a folder that does not exist before; return its path."""
+    """Write the pages of a plan into a new folder, and return its path."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     tagged = {f"d{k}": instance("node1", "node2", memory=256) for k in range(6)}
     for name in ("d0", "d1"):
@@ -35,7 +35,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_folder_gets_linked_pages_with_an_index(site: Path) -> None:
-    """Each link leads to an element of a page of the folder; every section is on one page."""
+    """--html with a folder writes linked pages, with each section on one page."""
     assert {path.name for path in site.iterdir()} == PAGES
     texts = {path.name: path.read_text() for path in site.iterdir()}
     ids = {name: set(re.findall(r' id="([^"]*)"', text)) for name, text in texts.items()}
@@ -55,7 +55,7 @@ def test_folder_gets_linked_pages_with_an_index(site: Path) -> None:
 
 
 def test_page_of_an_earlier_run_is_removed_if_the_new_run_has_none(site: Path) -> None:
-    """Pages of the program go; a foreign file with the name of a page stays."""
+    """--html with a folder removes pages of an earlier run, but no files of others."""
     source = site.parent / "document.json"
     assert main(["check", f"--html={site}/", "--no-simulation", str(source)]) in (0, 1)
     assert not (site / "plan.html").exists()
@@ -66,7 +66,7 @@ def test_page_of_an_earlier_run_is_removed_if_the_new_run_has_none(site: Path) -
 
 
 def test_folder_that_exists_is_written_again(site: Path) -> None:
-    """A timer replaces the pages; other files of the folder stay."""
+    """--html with an existing folder replaces its pages, and keeps other files."""
     (site / "other.txt").write_text("other")
     (site / "plan.html").write_text("old")
     assert main(["balance", f"--html={site}", str(site.parent / "document.json")]) == 0
@@ -77,7 +77,7 @@ def test_folder_that_exists_is_written_again(site: Path) -> None:
 def test_folder_is_rejected_by_a_command_with_one_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An explanation is one page, and no folder is created."""
+    """A command with a single page rejects a folder for it, and creates none."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     source = tmp_path / "document.json"
     source.write_bytes(as_bytes(allocate(cluster(2))))
@@ -89,7 +89,7 @@ def test_folder_is_rejected_by_a_command_with_one_page(
 
 
 def test_browser_shows_the_links_on_a_phone(site: Path, show: Show) -> None:
-    """They are in one line, and none is cut off."""
+    """On a phone, the links between pages are in one line, and none is cut off."""
     page = show(site / "failures.html", others=True)
     page.set_viewport_size({"width": 390, "height": 800})
     boxes = [link.bounding_box() for link in page.locator("nav a.page").all()]
@@ -100,7 +100,7 @@ def test_browser_shows_the_links_on_a_phone(site: Path, show: Show) -> None:
 
 
 def test_browser_follows_links_between_pages(site: Path, show: Show) -> None:
-    """The name of a node on the page of failures opens its details on the page of the cluster."""
+    """A click on a node on the page of failures opens its details on another page."""
     page = show(site / "failures.html", others=True)
     page.locator("#failures td a").first.click()
     page.locator("#detail h3").wait_for()
@@ -112,7 +112,7 @@ def test_browser_follows_links_between_pages(site: Path, show: Show) -> None:
 def test_page_is_titled_by_what_it_shows(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Title and head have the cluster and the date; the head has source, version, command line."""
+    """The title of a page has cluster and date; the head has source, version, arguments."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     text = unescape(write("balance", cluster(4, instances=HELD), "--max-length=2").read_text())
     title = re.search("<title>(.*?)</title>", text)
@@ -134,7 +134,7 @@ def test_page_is_titled_by_what_it_shows(
 def test_duration_of_a_transition_follows_from_the_bandwidth(
     write: Write, bandwidth: str, minutes: str
 ) -> None:
-    """10 GiB of disk take 10240 / bandwidth seconds, and each step a fixed time more."""
+    """The stated duration is the copied data by --bandwidth, and a fixed time per step."""
     held = {"a": instance("node1", "node2", memory=512, disk_space_total=10240)}
     document = cluster(3, instances=held, changes={"node2": {"drained": True}})
     text = write("balance", document, f"--bandwidth={bandwidth}", "--max-length=1").read_text()
@@ -147,7 +147,7 @@ def test_duration_of_a_transition_follows_from_the_bandwidth(
 def test_bandwidth_without_a_page_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would have no effect."""
+    """--bandwidth is rejected without --html."""
     source = tmp_path / "document.json"
     source.write_bytes(as_bytes(cluster(2)))
     assert main(["balance", "--bandwidth=5", str(source)]) == 2
@@ -155,7 +155,7 @@ def test_bandwidth_without_a_page_is_rejected(
 
 
 def test_matrix_of_failures_has_the_amount_that_each_node_takes_over(write: Write) -> None:
-    """The row of node1 has the memory of its instances in the column of their secondary."""
+    """The matrix of failures has the memory that each node takes over from a failed one."""
     held = {
         "a": instance("node1", "node2", memory=1024),
         "b": instance("node1", "node3", memory=2048),
@@ -172,7 +172,7 @@ def test_matrix_of_failures_has_the_amount_that_each_node_takes_over(write: Writ
 
 
 def test_nodes_are_sorted_by_load_with_percentages(write: Write) -> None:
-    """The load is the largest used share; the histogram counts nodes in tenths."""
+    """Nodes are sorted by load, the largest used share; a histogram counts them in tenths."""
     held = {"a": instance("node2", memory=6000), "b": instance("node3", memory=3000)}
     text = write("report", cluster(3, memory=10000, instances=held)).read_text()
     rows = re.findall(r'<tr id="node-(\d)".*?</tr>', text)
@@ -183,14 +183,14 @@ def test_nodes_are_sorted_by_load_with_percentages(write: Write) -> None:
 
 
 def test_explanation_begins_with_the_table_of_nodes(write: Write) -> None:
-    """The comparisons of statistics follow it."""
+    """The page of an explanation has the table of nodes before comparisons of statistics."""
     text = write("explain", allocate(cluster(3))).read_text()
     titles = re.findall(r"<h3>(.*?)</h3>", text)
     assert titles[0].startswith("Nodes of group")
 
 
 def test_headline_counts_one_thing_in_the_singular(write: Write) -> None:
-    """No page has "1 instances" or "1 more kinds"."""
+    """The text of a page has the singular for a count of one."""
     held = {"a": instance("node1", "node2", memory=512)}
     document = cluster(3, instances=held, changes={"node2": {"offline": True}})
     text = write("check", document).read_text()

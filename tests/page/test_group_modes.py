@@ -1,4 +1,4 @@
-"""Test that pages check global N+1 of each group by the mode that its tag names."""
+"""Test that pages check global N+1 of each group by the mode of the group's tag."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ COMMANDS = (
     ("report", 1), ("check", 1), ("repair", 2), ("balance --all-groups", 2),
     ("capacity --disk-template=plain", 2),
 )  # fmt: skip
-"""Commands, and at how many states their pages show failures."""
+"""Commands with a page, and how often the page shows failures."""
 
 
 @pytest.mark.parametrize(("command", "states"), COMMANDS)
 def test_page_group_with_its_own_mode_is_checked_by_it(
     command: str, states: int, write: Write
 ) -> None:
-    """Only the failures of the group without the tag ``iallocator:n1:off`` are analysed."""
+    """A page does not analyse failures of the group with the tag ``iallocator:n1:off``."""
     document = cluster({"home": 2, "away": 2})
     document["nodegroups"]["uuid-away"]["tags"] = ["iallocator:n1:off"]
     name, *options = command.split()

@@ -21,7 +21,7 @@ HELD = {
     EVIL: instance("node1", "node2", memory=512),
     "\"'&</script><script>alert(2)</script>": rbd("node1", memory=256),
 }
-"""Nearly all instances on one node, with names that look like markup."""
+"""Instances nearly all on one node, with names that look like markup."""
 
 
 def crowded(nodes: int = 4, **members: Any) -> Any:
@@ -30,7 +30,7 @@ def crowded(nodes: int = 4, **members: Any) -> Any:
 
 
 class Outline(HTMLParser):
-    """Collect the elements of a page, and check that they are closed in order."""
+    """A parser that collects the elements of a page, and asserts that they are closed in order."""
 
     VOID = ("meta", "input", "link", "br", "img")
 
@@ -48,7 +48,7 @@ class Outline(HTMLParser):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the last element."""
+        """Assert that the element closes the last open one."""
         if tag not in self.VOID:
             assert self.open.pop() == tag
 
@@ -60,7 +60,7 @@ def kinds_of_scripts(outline: Outline) -> list[str | None]:
 
 
 def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> None:
-    """The page is well-formed, loads nothing, and shows HTML in names as text."""
+    """The page of a plan is one well-formed file that loads nothing, with names as text."""
     text = write("balance", crowded()).read_text()
     found = Outline(text)
     tags = [tag for tag, _ in found.elements]
@@ -77,7 +77,7 @@ def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> Non
 
 
 def test_page_of_a_plan_shows_every_move_with_a_reason(write: Write) -> None:
-    """The cells in the column `Why` are never empty."""
+    """The page of a plan gives a reason for every move."""
     text = write("balance", crowded()).read_text()
     rows = re.findall(r'<tr id="move-\d+">(.*?)</tr>', text, re.DOTALL)
     assert rows
@@ -87,7 +87,7 @@ def test_page_of_a_plan_shows_every_move_with_a_reason(write: Write) -> None:
 
 
 def test_page_of_a_plan_for_several_groups_names_the_sum_of_their_scores(write: Write) -> None:
-    """The sum is not called the score; a sum of instances is an objective."""
+    """The page of a plan for several groups calls the sum of their scores a sum."""
     held = {f"i{k}": instance("node1", "node2", memory=512) for k in range(4)}
     document = cluster({"default": 3, "away": 2}, instances=held)
     text = write("balance", document, "--all-groups").read_text()
@@ -101,7 +101,7 @@ def test_page_of_a_plan_for_several_groups_names_the_sum_of_their_scores(write: 
 
 
 def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:
-    """The node is the reason of the moves, and is marked."""
+    """The page of squeeze gives the freed node as the reason of moves."""
     held = {"a": rbd("node3", memory=256)}
     document = cluster(3, instances=held, tags=())
     for name in ("node1", "node2"):
@@ -114,7 +114,7 @@ def test_page_of_squeeze_names_the_node_that_is_freed(write: Write) -> None:
 def test_page_without_the_template_library_is_rejected_at_once(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line is printed before any work; it says what to install."""
+    """Without the template library, --html is rejected at once in one line."""
     monkeypatch.setattr("iallocator.render.page.view.find_spec", lambda name: None)
     source = tmp_path / "document.json"
     source.write_bytes(as_bytes(crowded()))
@@ -126,7 +126,7 @@ def test_page_without_the_template_library_is_rejected_at_once(
 
 
 def test_browser_shows_names_as_text_and_runs_no_other_script(write: Write, show: Show) -> None:
-    """A name that looks like an image is shown as text; `show` fails on anything else."""
+    """A name that looks like markup is shown as text in a browser."""
     page = show(write("balance", crowded()))
     assert page.locator("img").count() == 0
     assert page.locator("#moves").get_by_text(EVIL).count() > 0
@@ -135,7 +135,7 @@ def test_browser_shows_names_as_text_and_runs_no_other_script(write: Write, show
 
 @pytest.mark.slow
 def test_browser_finds_a_node_among_a_thousand(write: Write, show: Show) -> None:
-    """Rows without all the words are hidden; an empty field shows them again."""
+    """The search field of a page hides rows without all the given words."""
     path = write("balance", crowded(1000, memory=16384))
     assert path.stat().st_size < 5_000_000
     page = show(path)
@@ -150,7 +150,7 @@ def test_browser_finds_a_node_among_a_thousand(write: Write, show: Show) -> None
 def test_browser_without_scripts_switches_between_before_and_after(
     write: Write, show: Show
 ) -> None:
-    """Radio buttons switch; the field that needs scripts is hidden."""
+    """Without scripts, radio buttons switch between before and after."""
     page = show(write("balance", crowded()), java_script_enabled=False)
     before, after = (page.locator(f"table.nodes tbody tr .meter.m{k}").first for k in (0, 1))
     assert before.is_visible()
@@ -162,7 +162,7 @@ def test_browser_without_scripts_switches_between_before_and_after(
 
 
 def test_browser_is_used_by_keyboard_alone(write: Write, show: Show) -> None:
-    """Tab focuses the switch, and its label shows that; arrows select; Enter and Space sort."""
+    """A page can be used by keyboard alone."""
     page = show(write("balance", crowded()))
     focus = "document.activeElement.id || document.activeElement.textContent.trim()"
     reached: list[str] = []
@@ -185,7 +185,7 @@ def test_browser_is_used_by_keyboard_alone(write: Write, show: Show) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_browser_shows_text_with_enough_contrast(write: Write, show: Show, scheme: str) -> None:
-    """The contrast of every text with its background is at least 4.5 to 1."""
+    """On a page, every text has a contrast of at least 4.5 to 1."""
     page = show(write("balance", crowded()), color_scheme=scheme)
     assert page.evaluate(CONTRAST) == []
 
@@ -214,7 +214,7 @@ CONTRAST = """() => {
 
 
 def test_page_of_an_explanation_shows_scores_with_four_decimals(write: Write) -> None:
-    """Also those within the reasons of a node."""
+    """The page of an explanation shows scores with four decimals."""
     text = write("explain", allocate(cluster(4))).read_text()
     part = text[text.index("Nodes of group") :].partition("</table>")[0]
     assert re.search(r"score \d+\.\d{4}\b", part)
@@ -228,7 +228,7 @@ ASKED = {"report": (), "check": (), "capacity": ("-l3", "--disk-template=rbd"), 
 def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
     write: Write, show: Show, command: str
 ) -> None:
-    """Names stay text; every link of the contents leads to a section."""
+    """The page of each command is well-formed, and its links lead to sections."""
     document = allocate(crowded(), disk_template="drbd", required_nodes=2, name=f"n{EVIL}")
     path = write(command, document, *ASKED[command])
     found = Outline(path.read_text())
@@ -243,7 +243,7 @@ def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
 
 
 def test_page_of_capacity_has_tolerated_failures_and_the_end(write: Write) -> None:
-    """Failures, score and groups now and when full; the node that is closest to one more."""
+    """The page of capacity has failures, score and groups before and after, and the end."""
     text = write(
         "capacity", allocate(cluster(3)), "--standard-alloc=30g,1g,1", "--n1=off"
     ).read_text()
@@ -253,7 +253,7 @@ def test_page_of_capacity_has_tolerated_failures_and_the_end(write: Write) -> No
 
 
 def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:
-    """One new instance exists, and one more fits on each of two nodes without N+1."""
+    """The page of capacity counts new instances by group."""
     one = {"a": rbd("node1", memory=512)}
     text = write(
         "capacity", cluster(2, memory=8192, instances=one), "--n1=off", "--disk-template=rbd",
@@ -264,7 +264,7 @@ def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:
 
 
 def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None:
-    """The forecast is listed per order, with the median."""
+    """The page of capacity lists the forecast by order, with the median."""
     (tmp_path / "past").mkdir()
     asked = allocate_rbd(cluster(2, memory=8000), memory=2500)
     (tmp_path / "past" / "one.json").write_bytes(as_bytes(asked))
@@ -276,7 +276,7 @@ def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None
 
 
 def test_scrollable_parts_of_a_page_have_distinct_names(write: Write) -> None:
-    """Screen readers can name each part; no column is without title."""
+    """Scrollable parts of a page have distinct names, for screen readers."""
     path = write("capacity", allocate(cluster(3)), "-l3")
     found = Outline(path.read_text())
     labels = [a["aria-label"] for _, a in found.elements if a.get("role") == "region"]

@@ -13,11 +13,11 @@ from benchmarks.clusters import Shape, document
 from .conftest import Show, Write
 
 SECONDS = 2.0
-"""Time in which a page with 1000 nodes must open, in seconds."""
+"""Seconds within which a page with 1000 nodes must open."""
 
 
 def seconds_of_renderers(session: Any) -> dict[int, float]:
-    """Return process id -> processor time in seconds, of the browser's rendering processes."""
+    """Return the processor seconds of each rendering process of the browser, by its id."""
     found = session.send("SystemInfo.getProcessInfo")["processInfo"]
     return {one["id"]: one["cpuTime"] for one in found if one["type"] == "renderer"}
 
@@ -26,7 +26,7 @@ def seconds_of_renderers(session: Any) -> dict[int, float]:
 def test_page_of_a_thousand_nodes_opens_within_two_seconds(
     scheme: str, write: Write, show: Show, browser: Any
 ) -> None:
-    """The processor time counts, because other programs may use the machine meanwhile."""
+    """The page of a thousand nodes opens within two seconds of processor time."""
     path: Path = write("show", document(Shape(1000, "drbd", per_node=5)))
     session = browser.new_browser_cdp_session()
     before = seconds_of_renderers(session)

@@ -43,14 +43,14 @@ def short_of_memory() -> Any:
 
 
 def data_of(path: Path) -> Any:
-    """Return the data that the page carries for its script."""
+    """Return the data of the page for its script."""
     found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', path.read_text())
     assert found
     return json.loads(found[1])
 
 
 def test_topology_is_the_first_section_and_arranges_nodes_by_group_and_rack(write: Write) -> None:
-    """A tile per node; the racks of a group follow each other."""
+    """The topology is the first section, with a tile for each node by group and rack."""
     text = write("report", racked()).read_text()
     assert re.findall(r'<section id="(\w+)"', text)[0] == "topology"
     part = text[text.index('<div class="map">') : text.index('<svg class="arrows"')]
@@ -60,7 +60,7 @@ def test_topology_is_the_first_section_and_arranges_nodes_by_group_and_rack(writ
 
 
 def test_blocks_are_as_wide_as_the_share_of_memory(write: Write) -> None:
-    """4000 of 8000 MiB are half of the tile."""
+    """The width of an instance's block is its share of the node's memory."""
     held = {"half": instance("node1", memory=4000)}
     text = write("report", cluster(2, memory=8000, instances=held)).read_text()
     tile = text[text.index('id="tile-0"') :]
@@ -68,7 +68,7 @@ def test_blocks_are_as_wide_as_the_share_of_memory(write: Write) -> None:
 
 
 def test_instance_that_cannot_be_restarted_is_marked_on_both_of_its_nodes(write: Write) -> None:
-    """The primary and the secondary block have the class of lost instances; others do not."""
+    """An instance that cannot be restarted is marked on both of its nodes."""
     path = write("report", short_of_memory())
     data = data_of(path)
     names = [one[0] for one in data["instances"]]
@@ -79,7 +79,7 @@ def test_instance_that_cannot_be_restarted_is_marked_on_both_of_its_nodes(write:
 
 
 def test_small_tiles_show_the_ends_of_names(write: Write) -> None:
-    """Without the common beginning, the names in small tiles differ; short names are whole."""
+    """Small tiles show node names without their common beginning."""
     held = {f"application-{k}": instance(f"node{k}", memory=4000) for k in (1, 2)}
     large = write("report", cluster(2, memory=8000, instances=held)).read_text()
     assert re.findall(r"data-i=\d+>([^<]+)</i>", large) == ["\u20261", "\u20262"]
@@ -92,7 +92,7 @@ def test_small_tiles_show_the_ends_of_names(write: Write) -> None:
 
 
 def test_small_tiles_are_labelled_in_each_group(write: Write) -> None:
-    """The group is above its tiles: its name in the names of the nodes is left out."""
+    """Small tiles omit the name of the group, which is above the tiles."""
     text = json.dumps(cluster({"home": 32, "away": 32}))
     for k in range(1, 65):
         text = text.replace(f'"node{k}"', f'"host-{"ab"[k > 32]}-{k:02}"')
@@ -102,7 +102,7 @@ def test_small_tiles_are_labelled_in_each_group(write: Write) -> None:
 
 
 def test_arrows_of_many_moves_are_hidden_at_first(write: Write) -> None:
-    """More than a hundred arrows would cover the tiles; the box shows them."""
+    """The arrows of more than a hundred moves are hidden until a box is checked."""
     for count, box in ((40, 'id="arrows" checked>'), (160, 'id="arrows">')):
         held = {f"i{k}": rbd("node1", memory=64) for k in range(count)}
         assert (
@@ -111,7 +111,7 @@ def test_arrows_of_many_moves_are_hidden_at_first(write: Write) -> None:
 
 
 def test_problems_are_about_one_node_or_instance_without_the_domain(write: Write) -> None:
-    """Each row is in the singular, and its node leads to the tile."""
+    """Each row of problems is about one node or instance, and links to the tile."""
     text = json.dumps(short_of_memory())
     for name in ("node1", "node2", "node3", "node4", "node5", "db", "web"):
         text = text.replace(f'"{name}"', f'"{name}.example.com"')
@@ -125,7 +125,7 @@ def test_problems_are_about_one_node_or_instance_without_the_domain(write: Write
 
 
 def test_moves_of_a_plan_are_the_data_of_the_arrows(write: Write) -> None:
-    """Each instance with other nodes afterwards has both ends."""
+    """The data of arrows has both ends of each moved instance."""
     held = {f"i{k}": instance("node1", "node2", memory=512) for k in range(4)}
     data = data_of(write("balance", cluster(4, instances=held)))
     assert data["states"] == ["Before", "After"]
@@ -136,14 +136,14 @@ def test_moves_of_a_plan_are_the_data_of_the_arrows(write: Write) -> None:
 
 
 def test_new_instance_has_a_block_after_the_answer(write: Write) -> None:
-    """The page of `explain` shows the instance that the request asks for on its node."""
+    """The page of `explain` shows the requested instance on its node."""
     path = write("explain", allocate(racked(), memory=777, name="fresh"))
     assert "fresh" in [one[0] for one in data_of(path)["instances"]]
     assert path.read_text().count(">fresh</i>") <= 2
 
 
 def test_browser_shows_a_node_when_its_tile_is_clicked(write: Write, show: Show) -> None:
-    """The panel has instances, tags, failover targets and the effect of the failure."""
+    """A click on a tile shows instances, tags, failover targets and the effect of a failure."""
     page = show(write("report", short_of_memory()))
     page.click("#tile-0")
     panel = page.locator("#detail")
@@ -159,7 +159,7 @@ def test_browser_shows_a_node_when_its_tile_is_clicked(write: Write, show: Show)
 
 
 def test_browser_draws_arrows_and_switches_before_and_after(write: Write, show: Show) -> None:
-    """An arrow for each pair of nodes; the switch shows the other placement; a box hides arrows."""
+    """The browser draws an arrow for each pair of nodes, and switches before and after."""
     held = {f"i{k}": instance("node1", "node2", memory=512) for k in range(4)}
     page = show(write("balance", cluster(4, instances=held)))
     assert page.locator(".arrows g path").count() > 0
@@ -172,7 +172,7 @@ def test_browser_draws_arrows_and_switches_before_and_after(write: Write, show: 
 
 
 def test_browser_moves_between_tiles_by_arrow_keys(write: Write, show: Show) -> None:
-    """One tile is reached by Tab; arrows go on; Enter opens the details."""
+    """Tab reaches one tile, arrow keys the others, and Enter opens the details."""
     page = show(write("report", racked()))
     assert page.locator(".node[tabindex='0']").count() == 1
     page.locator(".node").first.focus()
@@ -184,7 +184,7 @@ def test_browser_moves_between_tiles_by_arrow_keys(write: Write, show: Show) -> 
 
 
 def test_browser_finds_the_tiles_of_an_instance(write: Write, show: Show) -> None:
-    """A search for an instance marks the tiles of its nodes, and no other tile."""
+    """A search for an instance marks the tiles of its nodes only."""
     page = show(write("report", racked()))
     page.fill("#find", "web")
     page.locator(".topology.find-on").wait_for()
@@ -196,7 +196,7 @@ def test_browser_finds_the_tiles_of_an_instance(write: Write, show: Show) -> Non
 def test_browser_shows_the_details_with_enough_contrast(
     write: Write, show: Show, scheme: str
 ) -> None:
-    """The contrast of texts in tiles and in the panel is at least 4.5 to 1."""
+    """Texts in tiles and details have a contrast of at least 4.5 to 1."""
     from .test_plan_page import CONTRAST
 
     page = show(write("report", short_of_memory()), color_scheme=scheme)
@@ -205,7 +205,7 @@ def test_browser_shows_the_details_with_enough_contrast(
 
 
 def test_browser_shows_the_topology_on_a_phone(write: Write, show: Show) -> None:
-    """Nothing is wider than the screen, and the details are on the screen."""
+    """On a phone, no part of the topology is wider than the screen."""
     page = show(write("report", short_of_memory()))
     page.set_viewport_size({"width": 390, "height": 800})
     page.click("#tile-0")
@@ -216,7 +216,7 @@ def test_browser_shows_the_topology_on_a_phone(write: Write, show: Show) -> None
 
 
 def test_strip_of_loads_appears_from_a_hundred_nodes_on(write: Write) -> None:
-    """With 99 nodes there is none; with 100 it has a cell for each node, the most loaded first."""
+    """With 100 nodes or more, the page has a strip of loads, the most loaded node first."""
     held = {"big": instance("node7", memory=6000)}
     for count, cells in ((99, 0), (100, 100)):
         text = write("report", cluster(count, instances=held)).read_text()

@@ -1,1 +1,1 @@
-"""Test the placement engine directly."""
+"""Test the placement of instances directly, without requests."""

@@ -1,4 +1,4 @@
-"""Test that checks of many target nodes at once equal those of one node after the other."""
+"""Test that checks of many target nodes at once equal checks of single nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.storage.worlds import super_cluster
 
 
 def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, str]:
-    """Return the rejections by an evaluator without cache, node by node."""
+    """Return the rejections of nodes for `instance`, each by a new evaluator."""
     found = {}
     for index in group.nodes:
         fresh = context.evaluator(group).with_normal_limits().enforcing_soft_limits()
@@ -30,7 +30,7 @@ def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, 
 def secondaries_one_by_one(
     context: Context, group: Group, instance: Instance, primary: int
 ) -> dict[int, str]:
-    """Return the rejections of secondaries with the given primary, node by node, without cache."""
+    """Return the rejections of secondaries with the primary `primary`, one by one."""
     found = {}
     for index in group.nodes:
         fresh = context.evaluator(group).with_normal_limits().enforcing_soft_limits()
@@ -43,7 +43,10 @@ def secondaries_one_by_one(
 
 @pytest.mark.parametrize("seed", range(24))
 def test_arrivals_checked_at_once_are_rejected_as_one_by_one(seed: int) -> None:
-    """The results are equal while instances leave and arrive, with tags or with pools."""
+    """Nodes that are checked at once are rejected as when checked one by one.
+
+    Instances leave and arrive meanwhile; some have tags or pools.
+    """
     document = tagged(seed) if seed % 4 else super_cluster(Random(seed))
     context = Context(model_of(document), Settings())
     cluster, state, rng = context.cluster, context.state, Random(seed)

@@ -17,7 +17,7 @@ from tests.model.make import model_of
 
 
 def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
-    """Return a request to move the first of the residents, given as (node, memory)."""
+    """Return a request to move the first resident; each one is (node, memory)."""
     held = {f"i{k}": rbd(node, memory=memory) for k, (node, memory) in enumerate(residents)}
     document = cluster(nodes, memory=10_000, disk=10**6, instances=held)
     document["request"] = {"type": "node-evacuate", "instances": ["i0"], "evac_mode": "all"}
@@ -25,7 +25,7 @@ def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
 
 
 def test_move_to_equal_nodes_is_decided_as_hail_rounds() -> None:
-    """Two empty nodes differ in the last digit of the score, by which hail decides."""
+    """Of two nodes that are equal except for rounding, hail's choice is made."""
     document = evacuation(
         6, ("node5", 100), ("node5", 700), ("node2", 300), ("node1", 300), ("node4", 700)
     )
@@ -34,7 +34,7 @@ def test_move_to_equal_nodes_is_decided_as_hail_rounds() -> None:
 
 @pytest.mark.parametrize("top", [1, 2, 3])
 def test_moves_are_at_most_the_requested_number(top: int) -> None:
-    """Four nodes are possible, and the option limits the list."""
+    """--top limits the number of listed moves."""
     (found,) = respond(evacuation(5, ("node1", 512)), f"--top={top}")["solutions"]
     assert len(found.get("alternatives", [found])) == top
 
@@ -42,8 +42,8 @@ def test_moves_are_at_most_the_requested_number(top: int) -> None:
 def dedicated(*sizes: tuple[int, int, int, int]) -> Json:
     """Return a request for a plain instance in a group of nodes with exclusive storage.
 
-    Each node has total and free spindles, and free MiB of disk and of memory. Beside it is a group
-    of usual nodes that accepts no instance.
+    Each node has total and free spindles, and free MiB of disk and of memory. Another group with
+    usual nodes accepts no instance.
     """
     changes = {
         f"node{k}": {
@@ -63,18 +63,18 @@ SMALL = ((4, 4, 4096, 5000), (4, 3, 9000, 5000), (8, 3, 4096, 3000), (6, 2, 9000
 
 
 def test_losses_decide_where_only_an_unallocable_group_has_usual_nodes() -> None:
-    """As in hail, losses decide if all nodes of all allocable groups have exclusive storage."""
+    """Losses decide if all allocatable groups have only exclusive storage, as in hail."""
     assert respond(dedicated(*SMALL), "--compat=hail")["result"] == ["node3"]
 
 
 def test_losses_do_not_decide_in_a_group_with_a_usual_node() -> None:
-    """The fourth node has no dedicated spindles, and is the emptiest by the score."""
+    """Losses do not decide in a group that has a node without exclusive storage."""
     sizes = ((6, 3, 4096, 5000), (8, 3, 9000, 5000), (6, 3, 30_000, 3000))
     assert respond(dedicated(*sizes))["result"] == ["node4"]
 
 
 def test_policy_is_checked_only_for_arrivals_from_another_group() -> None:
-    """The policy of its own group is not checked for an instance that stays in the group."""
+    """The policy of a group is checked only for instances from another group."""
     document = cluster({"a": 2, "b": 2}, instances={"web": rbd("node1")})
     for name in ("uuid-a", "uuid-b"):
         (interval,) = document["nodegroups"][name]["ipolicy"]["minmax"]
@@ -92,7 +92,7 @@ def test_policy_is_checked_only_for_arrivals_from_another_group() -> None:
 
 @pytest.mark.parametrize(("offline", "reason"), [(True, None), (False, "FailN1")])
 def test_move_off_a_dead_node_does_not_check_global_n1(offline: bool, reason: str | None) -> None:
-    """An evacuated instance must move; for an optional move, N+1 is checked."""
+    """Global N+1 is not checked for moves off an offline node, but for optional moves."""
     held = {
         "web": rbd("node1", memory=256),
         **{f"i{k}": rbd(f"node{k}", memory=3000) for k in (1, 2, 3)},
@@ -119,7 +119,7 @@ def offer(name: str, node: int, ranked_by: str = "affinity") -> Any:
 
 
 def test_groups_are_compared_by_a_strategy_only_where_there_are_two_that_it_ranks() -> None:
-    """A single group needs no comparison, and ranks of two strategies are not compared."""
+    """Two groups are compared by a strategy only if it has ranked both."""
 
     def fail(usable: Any) -> Any:
         pytest.fail("compared")

@@ -12,7 +12,7 @@ from tests.model.make import model_of
 
 
 def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
-    """Return the reason that rejects a move of web to the nodes `after`; "" if there is none."""
+    """Return why a move of web to the nodes `after` is rejected; "" if it is permitted."""
     settings = Settings()
     settings.n1 = n1
     context = Context(model_of(made), settings)
@@ -26,7 +26,7 @@ def rejection(made: Json, after: tuple[int, ...], n1: str = "no-new") -> str:
 
 
 def shared(**tags: list[str]) -> Json:
-    """Return three nodes with 8192 MiB each; web runs on node1 with 1024 MiB of shared storage."""
+    """Return three nodes of 8192 MiB; web is on node1 with 1024 MiB, on shared storage."""
     made = cluster(3, instances={"web": rbd("node1")})
     made["cluster_tags"] = ["htools:migration:x"]
     for name, own in tags.items():
@@ -35,12 +35,12 @@ def shared(**tags: list[str]) -> Json:
 
 
 def test_permitted_move_has_no_rejection() -> None:
-    """Every other node has free capacity."""
+    """A move to a node with free capacity is permitted."""
     assert rejection(shared(), (1,)) == ""
 
 
 def test_rejection_by_a_limit_reports_the_numbers_of_the_node() -> None:
-    """1000 MiB are free, and 1 MiB must remain."""
+    """A rejection by a limit has the numbers of the node."""
     made = shared()
     made["nodes"]["node2"]["free_memory"] = 1000
     assert (
@@ -49,7 +49,7 @@ def test_rejection_by_a_limit_reports_the_numbers_of_the_node() -> None:
 
 
 def test_rejection_by_migration_tags_names_the_required_tags() -> None:
-    """node1 has a migration tag that node2 lacks."""
+    """A rejection by migration tags names the tags that the target lacks."""
     found = rejection(shared(node1=["x:new"]), (1,))
     assert found == "FailMig: does not receive what node1 requires: x:new"
 
@@ -59,7 +59,7 @@ def test_rejection_by_migration_tags_names_the_required_tags() -> None:
     [("no-new", True), ("no-worse", True), ("strict", True), ("off", False)],
 )
 def test_rejection_by_n1_names_the_failure_that_is_not_tolerated(mode: str, rejected: bool) -> None:
-    """Web on node2 would use the memory for big if node3 fails; the mode of the group decides."""
+    """A rejection by N+1 names the failure, and depends on the mode of the group."""
     made = cluster(
         3,
         instances={
@@ -74,7 +74,7 @@ def test_rejection_by_n1_names_the_failure_that_is_not_tolerated(mode: str, reje
 
 
 def test_failover_is_rejected_by_the_limits_of_the_secondary() -> None:
-    """Both nodes have capacity; after the failover, the secondary has none beside the instance."""
+    """A failover is rejected by the limits of the new secondary."""
     made = cluster(2, instances={"web": instance("node1", "node2", memory=4000)})
     assert rejection(made, (1, 0)) == ""
     made["nodes"]["node2"]["free_memory"] = 4000

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Answers = list[tuple[tuple[int, ...], float, bool]]
-"""(Place, its score, whether N+1 is kept)."""
+"""Possible placements: nodes, score, and whether N+1 is kept."""
 
 
 def crowd(rng: Random) -> Json:
@@ -42,8 +42,8 @@ def answers(
 ) -> Answers:
     """Return the possible nodes for `moved`, which is not placed, in both groups.
 
-    `as_move`: N+1 knows the old nodes, and compares what failures lose. `forget_failures`: each
-    node has a new N+1 check.
+    With `as_move`, N+1 compares losses with the old nodes. With `forget_failures`, each node has a
+    new N+1 check.
     """
     context.leaving = moved if as_move else None
     found: Answers = []
@@ -88,7 +88,7 @@ def made_anew(context: Context) -> Context:
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])
 @pytest.mark.parametrize("seed", range(2))
 def test_context_equals_a_new_one_while_instances_move(seed: int, mode: str) -> None:
-    """Scores, limits and N+1 of all nodes are equal, in tentative changes and after moves."""
+    """While instances move, a context gives the scores, limits and N+1 of a new context."""
     rng, settings = Random(seed), Settings()
     settings.n1 = mode
     context = Context(model_of(crowd(rng)), settings)

@@ -18,7 +18,7 @@ NO_MEMORY, NO_DISK = {"free_memory": 100}, {"free_disk": 100}
 
 
 def allowed(after: tuple[int, ...], **changes: Json) -> bool:
-    """Return whether web, on node1 with its secondary on node2, may move to the nodes `after`."""
+    """Return whether web may move from node1 and node2 to the nodes `after`."""
     made = cluster(4, instances={"web": instance("node1", "node2")}, changes=changes)
     context = Context(model_of(made), Settings())
     web = context.cluster.instance_named("web")
@@ -44,7 +44,7 @@ def allowed(after: tuple[int, ...], **changes: Json) -> bool:
 def test_move_does_not_check_limits_of_an_unchanged_role(
     after: tuple[int, ...], changes: dict[str, Json]
 ) -> None:
-    """A node that keeps its role may be full or offline."""
+    """A move does not check the limits of a node that keeps its role."""
     assert allowed(after, **changes)
 
 
@@ -61,14 +61,14 @@ def test_move_does_not_check_limits_of_an_unchanged_role(
 def test_move_checks_limits_of_each_new_role(
     after: tuple[int, ...], changes: dict[str, Json]
 ) -> None:
-    """Memory and disk of a new primary, disk of a new secondary, and disk copies are checked."""
+    """A move checks the limits of each node with a new role."""
     assert not allowed(after, **changes)
     assert allowed(after)
 
 
 @pytest.mark.parametrize(("free", "stands"), [(1001, True), (1000, False), (500, True)])
 def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands: bool) -> None:
-    """With db, which has its primary on node3, it must reserve 1000 MiB instead of 500."""
+    """A secondary that stays must have the memory to fail over from the new primary."""
     instances = {
         "web": instance("node1", "node2", memory=500), "db": instance("node3", "node2", memory=500),
     }  # fmt: skip
@@ -85,7 +85,7 @@ def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands
 
 
 def test_permitted_nodes_after_moves_equal_those_of_new_limits() -> None:
-    """The list is best first; each instance is moved before the next query."""
+    """After moves, the permitted nodes and their order equal those by new limits."""
     names = [f"node{k}" for k in range(1, 5)]
     made = {f"i{k}": rbd(names[k % 4], memory=900) for k in range(24)}
     context = Context(model_of(cluster(4, instances=made)), Settings())
@@ -106,7 +106,7 @@ def test_permitted_nodes_after_moves_equal_those_of_new_limits() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_permitted_nodes_of_an_instance_follow_the_state(seed: int) -> None:
-    """Their order is that of the present scores, also after moves of other instances."""
+    """After moves of others, the permitted nodes of an instance have the order of new scores."""
     rng = Random(seed)
     held = {f"i{k}": rbd("node1", memory=100 + k) for k in range(12)}
     context = Context(model_of(cluster(6, instances=held)), Settings())

@@ -1,4 +1,4 @@
-"""Test that a rejection names, in one line, the nearest candidate and its missing amount."""
+"""Test that a rejection names the nearest candidate and its missing amount in one line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.seeds import seeds
 
 
 def info(request: Json, *arguments: str) -> str:
-    """Return `info` of the answer to `request`."""
+    """Return the `info` of the answer to `request`."""
     return str(respond(request, *arguments)["info"])
 
 
 def long_names(request: Json) -> Json:
-    """Return `request` with the nodes in a domain."""
+    """Return `request` with long node names in one domain."""
     text = json.dumps(request)
     for number in range(1, 5):
         text = text.replace(f'"node{number}"', f'"node{number}.example.com"')
@@ -32,13 +32,13 @@ def long_names(request: Json) -> Json:
 
 
 def test_nearest_miss_of_new_instance_has_short_name_and_amount() -> None:
-    """The node is named without the common domain; the amount is the missing one."""
+    """For a new instance, `info` names the nearest node without domain, and the amount."""
     document = long_names(allocate(cluster(2, memory=2048), memory=3000, disk_template="plain"))
     assert info(document).endswith("FailMem: 2; closest: node1 lacks 953 MiB memory")
 
 
 def test_nearest_miss_of_reserve_names_it() -> None:
-    """Free memory that is reserved for failovers is reported as reserved."""
+    """For memory reserved for failovers, `info` says that it is reserved."""
     held = {"a": instance("node2", "node1", memory=3000)}
     request = allocate(
         cluster(2, memory=4096, instances=held, changes={"node2": {"offline": True}}),
@@ -50,7 +50,7 @@ def test_nearest_miss_of_reserve_names_it() -> None:
 
 
 def test_nearest_miss_of_several_groups_is_the_nearest_of_all() -> None:
-    """All groups share one clause, which names the group."""
+    """Of several groups, `info` names the nearest candidate of all, and its group."""
     request = allocate(
         cluster({"west": 2, "east": 2}, memory=2048), memory=3000, disk_template="plain"
     )
@@ -59,26 +59,26 @@ def test_nearest_miss_of_several_groups_is_the_nearest_of_all() -> None:
 
 
 def test_nearest_miss_of_policy_names_the_rule() -> None:
-    """If no resource would help, the message names the policy."""
+    """If the policy rejects the instance, `info` names the policy, not an amount."""
     request = allocate(cluster(2), memory=2 * 10**6, disk_template="plain")
     assert "; outside the policy of the group: 2000000 MiB memory, at most" in info(request)
 
 
 def test_nearest_miss_is_not_reported_with_compat_hail() -> None:
-    """There is no such clause in hail."""
+    """With --compat hail, `info` has no nearest candidate."""
     request = allocate(cluster(2, memory=2048), memory=3000, disk_template="plain")
     assert "closest" not in info(request, "--compat=hail")
 
 
 def test_nearest_miss_of_relocation_is_reported() -> None:
-    """No node can be the new secondary."""
+    """For a relocation, `info` names the nearest new secondary."""
     held = {"a": instance("node1", "node2", memory=4096)}
     request = relocate(cluster(3, instances=held, changes={"node3": {"free_memory": 3120}}), "a")
     assert "; closest: node1/node3: node3 lacks 977 MiB memory (for a failover" in info(request)
 
 
 def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() -> None:
-    """The large instance is not named, because it can never be restarted."""
+    """With no-worse, `info` names the instance that could not be restarted any more."""
     held = {
         "big": rbd("node1", memory=9000),
         "small": rbd("node1", memory=2000),
@@ -98,7 +98,7 @@ def test_nearest_miss_of_no_worse_names_the_instance_that_cannot_be_restarted() 
 
 
 def test_nearest_miss_of_a_secondary_names_the_violated_rule() -> None:
-    """If a node is in maintenance, no resource would help."""
+    """If a constraint rejects each secondary, `info` names it, for example maintenance."""
     held = {"a": instance("node1", "node2")}
     closed = {"node3": {"tags": ["iallocator:maintenance"]}}
     request = relocate(cluster(3, instances=held, changes=closed), "a")
@@ -107,7 +107,7 @@ def test_nearest_miss_of_a_secondary_names_the_violated_rule() -> None:
 
 @pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate", "change-group"])
 def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
-    """The closest node in the line is among those that `explain` names for the groups."""
+    """The nearest node in `info` is among those that `explain` names."""
     reported = 0
     for seed in seeds(10, 60):
         raw = as_bytes(document(seed, kind))
@@ -124,13 +124,13 @@ def test_nearest_miss_generated_documents_agree_with_explain(kind: str) -> None:
 
 @pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])
 def test_rejected_small_allocate_loads_nothing_slow(template: str) -> None:
-    """A rejection loads no slow modules."""
+    """The rejection of a small request loads no slow modules."""
     request = allocate(cluster(4, memory=2048), memory=3000, disk_template=template)
     assert not {module.split(".")[0] for module in loaded(as_bytes(request))} & set(SLOW)
 
 
 def test_nearest_pair_has_the_lowest_missing_sum() -> None:
-    """The best primary with its best secondary lacks more than the reversed pair."""
+    """The nearest pair of nodes is the one with the lowest sum of missing amounts."""
     held = {"held": instance("node3", "node1", memory=3000)}
     changes = {"node1": {"free_memory": 5000}, "node2": {"free_disk": 4000}}
     made = cluster(3, instances=held, changes=changes)

@@ -1,4 +1,4 @@
-"""Test that a rejection by the instance policy counts as FailPolicy, except with hail."""
+"""Test that a rejection by the instance policy counts as FailPolicy, except as hail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.command import json_of, printed, respond
 
 
 def limited(document: Json, **members: Any) -> Json:
-    """Return `document` with a policy for at least 512 MiB of memory and without file disks."""
+    """Return `document` with a policy of at least 512 MiB of memory and no file disks."""
     low, high = spec(512, 1, 1024, 1, 1), spec(8192, 16, 1 << 20, 16, 16)
     found: Json = policy() | {"minmax": [{"min": low, "max": high}]}
     found["disk-templates"] = [one for one in found["disk-templates"] if one != "file"]
@@ -21,7 +21,7 @@ def limited(document: Json, **members: Any) -> Json:
 
 
 def small(**members: Any) -> Json:
-    """Return a request for 4 MiB, less than the policy allows."""
+    """Return a request for 4 MiB, less than the policy permits."""
     return allocate(limited(cluster(3)), **{"memory": 4, "disk_template": "rbd", **members})
 
 
@@ -30,7 +30,7 @@ def small(**members: Any) -> Json:
 def test_allocation_that_the_policy_rejects_is_counted_as_fail_policy(
     members: dict[str, Any],
 ) -> None:
-    """Sizes and disk templates are rejected; nothing is short, so no other reason is counted."""
+    """An allocation that the policy rejects counts as FailPolicy only."""
     request = small(**members)
     response = respond(request)
     assert not response["success"]
@@ -44,7 +44,7 @@ def test_allocation_that_the_policy_rejects_is_counted_as_fail_policy(
 
 
 def test_batch_that_the_policy_rejects_is_counted_as_fail_policy() -> None:
-    """The instance that fits is placed."""
+    """In a batch, an instance that the policy rejects counts as FailPolicy."""
     request = small()
     one = request["request"]
     wanted = [{**one, "name": "a"}, {**one, "name": "b", "memory": 1024}]
@@ -56,7 +56,7 @@ def test_batch_that_the_policy_rejects_is_counted_as_fail_policy() -> None:
 
 
 def test_change_of_group_that_the_policy_rejects_is_counted_as_fail_policy() -> None:
-    """The instance is smaller than the policy of the target group allows."""
+    """`change-group` counts a rejection by the policy of the target as FailPolicy."""
     document = limited(
         cluster({"east": 2, "west": 2}, instances={"a": rbd("node1",
                                                                  memory=128)})
@@ -68,13 +68,13 @@ def test_change_of_group_that_the_policy_rejects_is_counted_as_fail_policy() -> 
 
 
 def test_compat_hail_counts_the_resource_of_the_policy() -> None:
-    """With `--compat hail`, the reasons are hail's."""
+    """With --compat hail, a rejection by the policy counts under the resource."""
     response = respond(small(), "--compat=hail")
     assert set(response["solutions"][0]["failures"]) == {"FailMem"}
 
 
 def test_capacity_that_the_policy_rejects_ends_with_fail_policy() -> None:
-    """The standard size violates the policy of the group."""
+    """`capacity` for a size that the policy rejects ends with FailPolicy."""
     document = limited(cluster(3))
     found = json_of(
         "capacity", "--disk-template=rbd", "--standard-alloc=10g,128,1", document=document

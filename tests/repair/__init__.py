@@ -1,1 +1,1 @@
-"""Test repairs by tags, as harep makes them."""
+"""Test repairs by tags, as the program harep makes them."""

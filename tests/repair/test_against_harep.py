@@ -1,4 +1,4 @@
-"""Test repairs against harep on a simulated running cluster."""
+"""Test `repair` against harep on a simulated running cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESULTS = ("success", "failure", "enoperm", "maybe")
 
 
 def _permissions(random: Random, chance: float) -> Iterator[str]:
-    """Yield tags that allow or suspend repairs, on an instance, a group or the cluster."""
+    """Yield random tags that permit or suspend repairs, for one object."""
     if random.random() < chance:
         yield from random.sample((*REPAIR_TYPES, "nonsense", "Failover"), random.choice((1, 1, 2)))
     if random.random() < chance / 3:
@@ -40,7 +40,7 @@ def _permissions(random: Random, chance: float) -> Iterator[str]:
 
 
 def _records(random: Random) -> Iterator[str]:
-    """Yield tags that record repairs, some of them invalid."""
+    """Yield random tags that record repairs, some of them invalid."""
     for identity in random.sample("abc", random.choice((0, 0, 0, 1, 1, 2, 3))):
         kind = random.choice((*REPAIR_TYPES, *REPAIR_TYPES, "other"))
         jobs = "+".join(map(str, random.sample(sorted(JOBS), random.choice((0, 1, 1, 2)))))
@@ -58,7 +58,7 @@ def _tags(words: Iterator[str]) -> list[str]:
 
 
 def _world(random: Random) -> Json:
-    """Return two groups with much free capacity and offline nodes; instances of all kinds."""
+    """Return two groups with free capacity and offline nodes, and instances of all kinds."""
     answers = rapi_answers()
     answers["nodes"] = [
         node(
@@ -104,7 +104,7 @@ def _playing(random: Random) -> Running:
 
 
 def _plain(tag: str) -> str:
-    """Return a tag without the name and the time of a repair that has just been created."""
+    """Return a tag without the identifier and the time of a repair that has just begun."""
     parts = tag[len(PREFIX) :].split(":")
     if len(parts) > 2 and len(parts[2]) > 1:
         parts[2] = "new"
@@ -114,7 +114,7 @@ def _plain(tag: str) -> str:
 
 
 def _of_harep(path: str) -> Json | None:
-    """Return counts, repairs and changed tags from harep's output; None if it fails."""
+    """Return counts, repairs and changed tags from harep's output; None if harep fails."""
     done = subprocess.run(
         ["harep", f"-L{path}", "--dry-run"], capture_output=True, text=True, check=False
     )
@@ -143,12 +143,12 @@ def _of_harep(path: str) -> Json | None:
 
 
 def _lasts(name: str, tag: str, reported: list[tuple[str, str, str]]) -> bool:
-    """Return whether no other change of the run undoes this change."""
+    """Return whether no other change of the run reverts the change of `tag`."""
     return not {("Add", name, tag), ("Rem", name, tag)} <= set(reported)
 
 
 def _of_ours(path: str, capsys: Capture) -> Json | None:
-    """Return counts, repairs and changed tags from ``repair --json``."""
+    """Return counts, repairs and changed tags from `repair --json`; None if it fails."""
     status = main(["repair", f"-L{path}", "--json"])
     out = capsys.readouterr().out
     if status == 2:
@@ -171,7 +171,7 @@ def _of_ours(path: str, capsys: Capture) -> Json | None:
     "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 300))]
 )
 def test_repair_does_what_harep_does(seed: int, tmp_path: Path, capsys: Capture) -> None:
-    """States, repairs and tags are equal, if all instances fit.
+    """`repair` has the states, repairs and tags of harep if all instances fit.
 
     If a repair has several tags, harep keeps the ineffective ones.
     """
@@ -185,7 +185,7 @@ def test_repair_does_what_harep_does(seed: int, tmp_path: Path, capsys: Capture)
 
 
 def _text_of(command: list[str], path: str) -> tuple[int, str, str]:
-    """Return status and streams without names and times of repairs that begin, and without jobs."""
+    """Return status and output without jobs, and without identifiers and times of new repairs."""
     done = subprocess.run(
         [*command, f"-L{path}", "--dry-run"], capture_output=True, text=True, check=False, cwd=ROOT
     )
@@ -199,7 +199,7 @@ def _text_of(command: list[str], path: str) -> tuple[int, str, str]:
     [1, 5, 7, 13, 28, 34, *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 300))],
 )
 def test_link_harep_prints_what_harep_prints(seed: int, tmp_path: Path) -> None:
-    """With ``--dry-run``, only the opcodes of the jobs differ: they name the new nodes."""
+    """The link `harep` prints the output of harep; with ``--dry-run``, opcodes name new nodes."""
     own = [sys.executable, "-m", "iallocator", "htools", "harep"]
     with fake_luxi(tmp_path, _playing(Random(seed)).answer) as server:
         assert _text_of(own, server.path) == _text_of(["harep"], server.path)

@@ -1,4 +1,4 @@
-"""Test the command `repair` on documents and on a simulated running cluster."""
+"""Test `repair` on documents and on a simulated running cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _of_document(document: Json) -> tuple[int, Json]:
-    """Return exit status, and the repairs in the output."""
+    """Return the exit status of `repair`, and the repairs in its output."""
     done = run("repair", "--json", stdin=as_bytes(document))
     found: Json = json.loads(done.stdout)
     conforms(found, "repair")
@@ -44,7 +44,7 @@ def _kinds(entry: Json) -> list[str]:
 
 
 def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
-    """The offline node decides the repair; no instance moves to a node that is not online."""
+    """`repair` chooses a repair for each kind of damage, and online nodes for the instance."""
     document = cluster(5, instances={
         "both": instance("node1", "node2"),
         "secondary": instance("node3", "node1"),
@@ -69,7 +69,10 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
 
 
 def test_repair_that_is_not_allowed_is_reported_and_marked() -> None:
-    """A tag records the missing permission; an instance without tags of iallocator gets none."""
+    """`repair` reports a repair that is not permitted, and records that in a tag.
+
+    An instance without tags for repairs gets none.
+    """
     document = cluster(3, instances={"a": instance("node1", "node2")})
     document["nodes"]["node1"]["offline"] = True
     status, found = _of_document(document)
@@ -85,7 +88,7 @@ def test_repair_that_is_not_allowed_is_reported_and_marked() -> None:
 
 @pytest.mark.parametrize("option", ["--undo=journal", "--und=journal"])
 def test_repair_rejects_undo_and_names_the_command_that_does_it(option: str) -> None:
-    """The message names the command that plans the way back."""
+    """`repair --undo` is rejected, and the message names the command for it."""
     text = complaint(run("repair", "-L", option))
     assert text == (
         "repair takes no --undo: a journal of repair is undone by "
@@ -94,7 +97,7 @@ def test_repair_rejects_undo_and_names_the_command_that_does_it(option: str) -> 
 
 
 def test_repair_without_a_place_has_the_reason() -> None:
-    """Two nodes are too few for a new secondary, and the reason says so."""
+    """If a repair has no target node, `repair` gives the reason."""
     document = cluster(2, instances={"a": instance("node1", "node2", tags=[PREFIX + "reinstall"])})
     document["nodes"]["node2"]["offline"] = True
     status, found = _of_document(document)
@@ -115,13 +118,13 @@ def _sick(kind: str) -> Json:
 
 
 def _results(world: Running) -> list[str]:
-    """Return the states of repairs in tags: ``pending`` or a result."""
+    """Return the states of repairs in tags of the cluster: ``pending`` or a result."""
     words = [tag[len(PREFIX) :].split(":") for tag in world.found("a")["tags"]]
     return [word[0] if word[0] == "pending" else word[4] for word in words if len(word) > 1]
 
 
 def _replaced(world: Running) -> list[int]:
-    """Return the jobs that replace disks."""
+    """Return the numbers of the jobs that replace disks."""
     return [
         number
         for number, job in world.jobs.items()
@@ -132,7 +135,10 @@ def _replaced(world: Running) -> list[int]:
 
 @pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
 def test_repair_is_executed_and_recorded_in_tags(fails: bool, tmp_path: Path) -> None:
-    """A failed repair is not repeated until its tag is removed."""
+    """`repair -X` executes repairs and records them in tags.
+
+    A failed repair is not repeated until its tag is removed.
+    """
     with running(tmp_path, _sick("fix-storage")) as world:
         carry_out = world._carry_out
 
@@ -156,14 +162,17 @@ def _repaired(world: Running, folder: Path, journal: str = "first") -> int:
 
 
 class Killed(BaseException):
-    """Represent the end of the process."""
+    """Raised in place of the end of the process."""
 
 
 @pytest.mark.parametrize("tagged", [0, 1], ids=["before its tag is written", "afterwards"])
 def test_repair_that_was_killed_is_not_repaired_twice(
     tagged: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Another round does not repeat it; after resuming, the tags have the result."""
+    """A repair is not repeated by another call after its process was killed.
+
+    After the repair is resumed, the tags have the result.
+    """
     from iallocator.execution.repairs import RepairJobs
 
     retag, calls = RepairJobs.retag, [0]
@@ -192,7 +201,10 @@ def test_repair_that_was_killed_is_not_repaired_twice(
 
 
 def test_repair_through_rapi_executes_every_step(tmp_path: Path) -> None:
-    """The instance fails over, then gets another secondary; the tag names both jobs."""
+    """Through RAPI, `repair` fails the instance over, then adds a secondary.
+
+    The tag of the repair names both jobs.
+    """
     answers = _sick("failover")
     answers["instances"][0] |= {"pnode": "node2", "snodes": ["node1"]}
     cluster = Running(answers)
@@ -208,7 +220,7 @@ def test_repair_through_rapi_executes_every_step(tmp_path: Path) -> None:
 
 
 def test_journal_of_a_repair_is_of_repair_only(tmp_path: Path, capsys: Capture) -> None:
-    """Another command would not update the tags, and `repair` resumes no other journals."""
+    """The journal of `repair` is rejected by other commands, and theirs by `repair`."""
     with running(tmp_path, _sick("fix-storage")) as world:
         _repaired(world, tmp_path)
         journal = f"--resume={tmp_path / 'first'}"
@@ -218,7 +230,7 @@ def test_journal_of_a_repair_is_of_repair_only(tmp_path: Path, capsys: Capture) 
 
 
 def test_dry_run_changes_nothing(tmp_path: Path) -> None:
-    """With -X the jobs are shown, without the tags, too."""
+    """`repair` with --dry-run and -X shows the jobs, and changes no tags."""
     with running(tmp_path, _sick("fix-storage")) as world:
         assert "job 1: replace-disks a (node1:node2 -> node1:node3)" in printed(
             "repair", f"-L{world.path}", "-X", "--dry-run"
@@ -228,7 +240,7 @@ def test_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_reinstallation_is_executed_in_order(tmp_path: Path) -> None:
-    """Disks are created on the node that the model selected, and the report names every step."""
+    """`repair` reinstalls an instance on the chosen node, and reports every step."""
     answers = _sick("reinstall")
     answers["instances"][0] |= {"pnode": "node2", "snodes": [], "disk_template": "plain"}
     with running(tmp_path, answers) as world:
@@ -249,7 +261,7 @@ def test_reinstallation_is_executed_in_order(tmp_path: Path) -> None:
 
 
 def test_page_of_repairs_shows_all_instances_and_both_ends(tmp_path: Path) -> None:
-    """All instances with reasons, nodes before and after, and the steps; names are text."""
+    """The page of repair has all instances with reasons, nodes and steps."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     evil = "<img src=x>"
     document = cluster(4, instances={
@@ -284,7 +296,7 @@ def test_page_of_repairs_shows_all_instances_and_both_ends(tmp_path: Path) -> No
 def test_colocated_instances_are_repaired_as_one(
     homes: dict[str, str], kinds: str, together: bool
 ) -> None:
-    """All members are repaired to one node, or none if one cannot be or has no permission."""
+    """`repair` repairs all members of a colocation group to one node, or none of them."""
     constraint = "iallocator:colocate:must:pair"
     held = {
         name: instance(*nodes.split(), tags=[constraint, PREFIX + kind])
@@ -317,7 +329,7 @@ def broken_cluster() -> Json:
 
 @pytest.mark.parametrize("limit", [[], ["--time-limit=0"]])
 def test_text_calls_no_instance_healthy_that_needs_a_repair(limit: list[str]) -> None:
-    """Tags call it healthy, as in harep; the text calls it broken."""
+    """The text of repair calls an instance broken although its tags call it healthy."""
     text = printed("repair", *limit, document=broken_cluster(), status=1)
     assert text.startswith("Instances: Healthy: 1, Broken: 7\n")
     rows = text.partition("Repairs\n")[2].partition("\n\n")[0]
@@ -325,7 +337,7 @@ def test_text_calls_no_instance_healthy_that_needs_a_repair(limit: list[str]) ->
 
 
 def test_damaged_instances_are_listed_with_the_command_that_repairs_them() -> None:
-    """Without permission each instance names the command that repairs it, and its target."""
+    """Without permission, `repair` lists each damaged instance with the command to repair it."""
     status, found = _of_document(broken_cluster())
     entries = {entry["instance"]: entry for entry in found["instances"]}
     assert status == 1
@@ -356,7 +368,7 @@ def test_damaged_instances_are_listed_with_the_command_that_repairs_them() -> No
     ],
 )
 def test_option_allows_repairs_up_to_a_type_for_one_call(allow: str, repaired: set[str]) -> None:
-    """Each repaired instance is on online nodes; the others have the missing permission."""
+    """--allow permits repairs up to a type for one call; other instances lack permission."""
     done = run("repair", "--json", f"--allow={allow}", stdin=as_bytes(broken_cluster()))
     found: Json = json.loads(done.stdout)
     conforms(found, "repair")
@@ -367,7 +379,7 @@ def test_option_allows_repairs_up_to_a_type_for_one_call(allow: str, repaired: s
 
 
 def test_option_does_not_lift_a_suspension() -> None:
-    """Suspended repairs stay suspended, and no command is named for them."""
+    """--allow does not lift a suspension of repairs."""
     document = broken_cluster()
     document["cluster_tags"].append(PREFIX + "suspend")
     done = run("repair", "--json", "--allow=reinstall", stdin=as_bytes(document))
@@ -380,7 +392,7 @@ def test_option_does_not_lift_a_suspension() -> None:
 def test_instances_on_shared_storage_fail_over_once_allowed(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """The printed command repairs them on the running cluster."""
+    """The command that `repair` prints fails instances on shared storage over."""
     answers = _sick("suspend:1")
     answers["nodes"][1]["offline"] = True
     answers["instances"] = [

@@ -1,4 +1,4 @@
-"""Test harep's tags: the allowed repairs, and the state of repairs."""
+"""Test harep's tags: the permitted repairs, and the state of repairs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_permission_nearest_tag_counts(
     own: tuple[str, ...], group: tuple[str, ...], cluster: tuple[str, ...], upto: str,
     suspended: float,
 ) -> None:  # fmt: skip
-    """Of several tags on one object the least destructive applies; suspended ones do not."""
+    """Of several permissions on one object, the least destructive one applies."""
     home = Group(0, "uuid", "g", Policy(), tags=[PREFIX + tag for tag in group])
     nodes = [Node("a", home), Node("b", home)]
     instance = _instance(*own)
@@ -63,13 +63,13 @@ def test_permission_nearest_tag_counts(
 def test_state_follows_from_the_tags_of_repairs(
     tags: tuple[str, ...], name: str, outdated: int
 ) -> None:
-    """The earliest failure decides, else the newest repair; invalid tags are ignored."""
+    """The state of an instance is its earliest failed repair, else its newest repair."""
     found = state_of(_instance(*tags))
     assert (found.name, len(found.outdated)) == (name, outdated)
     assert found.record is None or found.record.tag in [PREFIX + tag for tag in tags]
 
 
 def test_state_with_a_repair_after_a_pending_one_is_rejected() -> None:
-    """Two repairs of one instance at once are an error, as in harep."""
+    """Two pending repairs of one instance are an error, as in harep."""
     with pytest.raises(ValueError, match="pending"):
         state_of(_instance("pending:failover:a:10:7", "result:failover:b:20:success:8"))

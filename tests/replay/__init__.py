@@ -1,1 +1,1 @@
-"""Test the stored cases in ``fixtures``: every answer, and its ranking."""
+"""Test the cases stored in ``fixtures``: every answer, and its ranking of placements."""

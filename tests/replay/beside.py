@@ -1,4 +1,4 @@
-"""Store snapshots beside their case instead of beside the test."""
+"""Store snapshots of tests beside their case in ``fixtures``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 class Beside(SingleFileSnapshotExtension):
-    """Represent a text file in the folder of the case, which is the test's parameter ``case``.
+    """A text file in the folder of a case, which is the test's parameter ``case``.
 
-    The folder holds other files, so `discover_snapshots` reports none of them as unused.
+    The folder has other files, too, so `discover_snapshots` reports none of them as unused.
     """
 
     _write_mode = WriteMode.TEXT
@@ -51,13 +51,13 @@ class Beside(SingleFileSnapshotExtension):
 
 
 class Response(Beside):
-    """Represent ``response.json``, which ``iallocator replay`` also compares."""
+    """The file ``response.json`` of a case, which ``iallocator replay`` also compares."""
 
     stem, file_extension = "response", "json"
 
 
 class Ranking(Beside):
-    """The file ``ranking.txt`` beside a stored request: the expected ranking of its nodes."""
+    """The file ``ranking.txt`` of a case: the expected ranking of its nodes."""
 
     stem, file_extension = "ranking", "txt"
 

@@ -1,4 +1,4 @@
-"""Write the ranking behind an answer as a table, so that a diff shows why the answer changed."""
+"""Print the ranking behind an answer as a table, so that a diff shows why it changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Terms = list[float]
 
 ALL = "--top=1000"
 SHOWN = 12
-"""Number of listed placements of a group."""
+"""Number of placements of a group in the table."""
 
 
 def ranking(raw: bytes, options: Sequence[str]) -> str:
@@ -61,7 +61,7 @@ def _group(solution: Json) -> Iterator[str]:
 
 
 def _compared(solutions: Sequence[Json]) -> list[Json]:
-    """Return the placements with terms: two of the first group, one of each other."""
+    """Return the placements to compare by terms: two of the first group, one of each other."""
     found = [solution.get("placements", []) for solution in solutions]
     return [placed for rank, group in enumerate(found) for placed in group[: 1 if rank else 2]]
 
@@ -71,7 +71,7 @@ def _where(placed: Json) -> str:
 
 
 class _Board:
-    """Compute scores of one request, term by term."""
+    """The cluster of a request, on which placements are scored term by term."""
 
     def __init__(self, raw: bytes, options: Sequence[str]) -> None:
         settings = Settings()
@@ -124,7 +124,7 @@ class _Board:
 
 
 def _number(value: float) -> str:
-    """Format with eight decimals, and without a sign before zero."""
+    """Return a number with eight decimals, and without a sign before zero."""
     return f"{round(value, 8) + 0.0:.8f}"
 
 

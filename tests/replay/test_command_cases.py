@@ -22,14 +22,14 @@ every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
 
 @every_case
 def test_command_case_has_the_stored_output(case: Path) -> None:
-    """JSON or text, stderr and the exit status equal the stored ones."""
+    """The output and the exit status of each stored command are as stored."""
     outcome = run_case(case_in(case), How(commands=stored_commands()))
     assert (outcome.status, outcome.details) == (OK, ())
 
 
 @every_case
 def test_answer_of_command_case_fits_its_schema(case: Path) -> None:
-    """The output fits the schema of the command, or that of plans."""
+    """The JSON output of each stored command fits its schema."""
     found = Path(case_in(case).response)
     stored = json.loads(found.read_text(encoding="utf-8")) if found.exists() else {}
     command, *words = case_in(case).options()
@@ -40,12 +40,12 @@ def test_answer_of_command_case_fits_its_schema(case: Path) -> None:
 
 @every_case
 def test_readme_of_command_case_reports_scenario_and_outcome(case: Path) -> None:
-    """The README of a case says what it is about and what the expected result is."""
+    """The README of each stored command has a scenario and an expected result."""
     text = (case / "README").read_text(encoding="utf-8")
     assert text.startswith("The scenario is ")
     assert "\nThe expected outcome " in text
 
 
 def test_cases_of_commands_are_found() -> None:
-    """The tests above have cases."""
+    """Stored commands exist, so that the tests of this module run."""
     assert len(command_cases()) >= 8

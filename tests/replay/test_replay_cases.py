@@ -29,14 +29,14 @@ every_case = pytest.mark.parametrize("case", all_cases(), ids=case_id)
 
 @every_case
 def test_case_has_the_stored_response(case: Path, snapshot: SnapshotAssertion) -> None:
-    """The response document equals the one stored beside the case, byte for byte."""
+    """The response of each case equals the stored one, byte for byte."""
     answered = answer_case(case_of(str(case / "request.json")))
     assert pretty(answered.document) + "\n" == snapshot(extension_class=Response)
 
 
 @every_case
 def test_case_has_the_stored_stderr(case: Path) -> None:
-    """The text on stderr equals the text stored beside the case."""
+    """The text on stderr of each case equals the stored text."""
     found = case_of(str(case / "request.json"))
     stored = Path(found.stderr)
     expected = stored.read_text(encoding="utf-8") if stored.exists() else ""
@@ -45,7 +45,7 @@ def test_case_has_the_stored_stderr(case: Path) -> None:
 
 @pytest.mark.parametrize("case", allocate_cases(), ids=case_id)
 def test_case_has_the_stored_ranking(case: Path, snapshot: SnapshotAssertion) -> None:
-    """The placements, their scores and the terms of the best are as stored."""
+    """The ranking of each case, with scores and terms, equals the stored one."""
     found = case_of(str(case / "request.json"))
     table = ranking(Path(found.request).read_bytes(), found.options())
     assert table == snapshot(extension_class=Ranking)
@@ -53,7 +53,7 @@ def test_case_has_the_stored_ranking(case: Path, snapshot: SnapshotAssertion) ->
 
 @every_case
 def test_case_with_reversed_tables_has_the_same_answer(case: Path) -> None:
-    """The order of nodes, instances and groups in the document changes nothing."""
+    """The answer of each case does not depend on the order of nodes, instances and groups."""
     found = case_of(str(case / "request.json"))
     stored = json.loads(Path(found.response).read_text(encoding="utf-8"))
     if "error" in stored:
@@ -69,7 +69,7 @@ def test_case_with_reversed_tables_has_the_same_answer(case: Path) -> None:
 
 @every_case
 def test_request_of_case_is_valid_unless_its_answer_is_an_error(case: Path) -> None:
-    """The documents of cases fit the published schema."""
+    """The request of each case fits the published schema, unless an error is expected."""
     found = case_of(str(case / "request.json"))
     stored = json.loads(Path(found.response).read_text(encoding="utf-8"))
     assert bool(problems(Path(found.request).read_bytes())) == ("error" in stored)
@@ -77,7 +77,7 @@ def test_request_of_case_is_valid_unless_its_answer_is_an_error(case: Path) -> N
 
 @every_case
 def test_readme_of_case_reports_scenario_and_outcome(case: Path) -> None:
-    """The README of a case says what it is about and what the expected result is."""
+    """The README of each case has a scenario and an expected result."""
     text = (case / "README").read_text(encoding="utf-8")
     assert text.startswith("The scenario is ")
     assert "\nThe expected outcome " in text
@@ -94,7 +94,7 @@ READ_BY_HAIL = [case for case in allocate_cases() if not (case / "hail.txt").exi
 
 
 def options_of(case: Path) -> list[str]:
-    """Return the options of a case that hail also has; hail always has `--n1 strict`."""
+    """Return the options of a case that hail has, too."""
     options = case_of(str(case / "request.json")).options()
     return [option for option in options if option.partition("=")[0] in KNOWN_TO_HAIL]
 
@@ -110,14 +110,14 @@ def ask_hail(case: Path) -> tuple[str, str]:
 
 @pytest.mark.parametrize("case", STORED, ids=case_id)
 def test_stored_answer_of_hail_is_that_of_the_installed_hail(case: Path) -> None:
-    """The stored answer of hail is its present answer."""
+    """The stored answer of hail is that of the installed hail."""
     name, text = ask_hail(case)
     assert (case / name).read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize("case", allocate_cases(), ids=case_id)
 def test_answer_that_differs_from_hail_has_that_of_hail_stored(case: Path) -> None:
-    """Each case with another answer than hail has hail's answer beside it."""
+    """Each case with another answer than hail's has hail's answer stored beside it."""
     name, text = ask_hail(case)
     ours = json.loads((case / "response.json").read_text(encoding="utf-8"))
     theirs = json.loads(text) if name == "hail.json" else {}
@@ -127,7 +127,7 @@ def test_answer_that_differs_from_hail_has_that_of_hail_stored(case: Path) -> No
 
 @pytest.mark.parametrize("case", READ_BY_HAIL, ids=case_id)
 def test_case_with_compat_hail_has_the_answer_of_hail(case: Path) -> None:
-    """With ``--compat hail`` there are no differences, except for invalid requests."""
+    """With ``--compat hail``, each valid case has the answer of hail."""
     if "error" in json.loads((case / "response.json").read_text(encoding="utf-8")):
         pytest.skip("we refuse the request")
     ours = answer((case / "request.json").read_bytes(), [*options_of(case), "--compat=hail"])

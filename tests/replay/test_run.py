@@ -1,4 +1,4 @@
-"""Test the outcome of one stored request, and the comparison of two JSON documents."""
+"""Test the result of one stored request, and the comparison of two JSON documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def case(tmp_path: Path) -> Case:
 
 @pytest.fixture
 def chatty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the program by one that warns."""
+    """Replace the program by one that prints a warning."""
 
     def respond(raw: bytes, settings: Settings) -> Reply:
         print("node1 is missing memory", file=sys.stderr)
@@ -45,7 +45,7 @@ def test_answer_with_unexpected_stderr_differs(case: Case) -> None:
 
 @pytest.mark.usefixtures("chatty")
 def test_answer_with_stored_stderr_is_ok(case: Case) -> None:
-    """A warning is stored by an update, and compared from then on."""
+    """`replay --update` stores a warning, which is compared from then on."""
     assert run_case(case, How(update=True)).status == WRITTEN
     assert Path(case.stderr).read_text() == "node1 is missing memory\n"
     assert run_case(case, How()).status == OK
@@ -55,7 +55,7 @@ def test_answer_with_stored_stderr_is_ok(case: Case) -> None:
 
 
 def test_answer_without_warning_removes_the_stored_one(case: Case) -> None:
-    """An update removes the stored warning if there is none any more."""
+    """`replay --update` removes a stored warning that is not printed any more."""
     Path(case.stderr).write_text("node1 is missing memory\n")
     assert run_case(case, How(update=True)).status == WRITTEN
     assert not Path(case.stderr).exists()
@@ -64,7 +64,7 @@ def test_answer_without_warning_removes_the_stored_one(case: Case) -> None:
 def test_bug_while_answering_is_an_error_with_its_traceback(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception that is not a RequestError fails the case, but not the command."""
+    """An unexpected exception fails the case with its traceback; other cases run."""
 
     def respond(raw: bytes, settings: Settings) -> Reply:
         raise ZeroDivisionError("no nodes")
@@ -76,14 +76,14 @@ def test_bug_while_answering_is_an_error_with_its_traceback(
 
 
 def test_unreadable_request_is_an_error(tmp_path: Path) -> None:
-    """A file that does not exist any more is reported."""
+    """A request file that cannot be read is an error of its case."""
     outcome = run_case(case_of(str(tmp_path / "gone.request.json")), How())
     assert outcome.status == ERROR
     assert "No such file or directory" in outcome.details[0]
 
 
 def printed_differences(stored: object, now: object) -> list[str]:
-    """Return every difference as it is printed."""
+    """Return every difference of two documents as `replay` prints it."""
     return [str(found) for found in differences(stored, now)]
 
 
@@ -96,7 +96,7 @@ def printed_differences(stored: object, now: object) -> list[str]:
     ],
 )
 def test_differences_of_equal_documents_are_none(stored: object, now: object) -> None:
-    """The order of members and differences beyond the eighth decimal are ignored."""
+    """Differences in order and beyond the eighth decimal are ignored."""
     assert printed_differences(stored, now) == []
 
 
@@ -114,12 +114,12 @@ def test_differences_of_equal_documents_are_none(stored: object, now: object) ->
 def test_difference_of_values_is_reported_with_its_path(
     stored: object, now: object, difference: str
 ) -> None:
-    """Booleans are not numbers, and a missing member is not null."""
+    """A difference of values has its path; booleans are not numbers, and null is not missing."""
     assert printed_differences(stored, now) == [difference]
 
 
 def test_difference_of_long_values_takes_two_lines() -> None:
-    """Long values are printed on two lines."""
+    """A difference of long values is printed in two lines."""
     assert printed_differences({"info": "a" * 60}, {"info": "b" * 60}) == [
         f'info: "{"a" * 60}"\n    → "{"b" * 60}"'
     ]

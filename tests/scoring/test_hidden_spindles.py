@@ -1,4 +1,4 @@
-"""Test instances with unknown spindles on nodes with exclusive storage, as hail counts them."""
+"""Test instances with unknown spindles on exclusive storage, which hail counts specially."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _free(state: State) -> dict[str, float]:
 
 
 def test_node_that_gets_unknown_spindles_has_minus_one_and_keeps_it() -> None:
-    """The node then has one spindle less than none, and its earlier spindles do not return."""
+    """A node with an instance of unknown spindles has -1 free spindles from then on."""
     state = _state()
     known, unknown = sorted(state.cluster.instances, key=lambda one: one.name)
     index = {node.name: node.index for node in state.cluster.nodes}
@@ -51,7 +51,7 @@ def test_node_that_gets_unknown_spindles_has_minus_one_and_keeps_it() -> None:
 
 @pytest.mark.parametrize("arrays", [False, True])
 def test_candidate_with_unknown_spindles_has_the_score_of_the_state_after_it(arrays: bool) -> None:
-    """The kernels drop the node's free spindles, as the state does."""
+    """The predicted score of a candidate with unknown spindles is that of the state after it."""
     state = _state()
     scope = range(len(state.cluster.nodes))
     unknown = next(one for one in state.cluster.instances if one.name == "unknown")

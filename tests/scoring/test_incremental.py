@@ -32,7 +32,7 @@ TEMPLATES = ("drbd", "drbd", "plain", "rbd")
 
 
 def crowd(seed: int, count: int) -> Json:
-    """Return nodes of different sizes, some equal, some with a location, with a few instances."""
+    """Return nodes of different sizes, some equal, some with a location, with few instances."""
     chance = Random(seed)
     names = [f"node{k}" for k in range(1, count + 1)]
     held = {}
@@ -56,12 +56,12 @@ def crowd(seed: int, count: int) -> Json:
 
 
 def newcomer(template: str, number: int) -> Instance:
-    """Return one of many equal instances."""
+    """Return one of many equal instances, with its own name."""
     return Instance(f"new-{number}", Backend(256), Disks(template, 1024, [1024], spindles=1))
 
 
 def plainly(state: State, kernels: Kernels, template: str) -> list[tuple[float, tuple[int, ...]]]:
-    """Yield every placement that the kernel allows, best first; pairs within one group."""
+    """Yield every placement that the kernel permits, best first; pairs are within one group."""
     kernel = kernels.make(state, range(len(state.cluster.nodes)))
     one = newcomer(template, 0)
     if template != "drbd":
@@ -82,7 +82,10 @@ def incremental_for(state: State, kernels: Kernels, template: str) -> Incrementa
 def test_incremental_scores_rank_first_what_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal instances are placed until no node accepts one more; few are too close to decide."""
+    """The kept scores choose the placement that a new kernel ranks first.
+
+    Equal instances are placed until no node accepts one more; few choices are too close to decide.
+    """
     monkeypatch.setattr(incremental_pairs, "FEW_PAIRS", 1 + seed % 2)
     monkeypatch.setattr(incremental_pairs, "LIFETIME", 16)
     monkeypatch.setattr(incremental, "LIFETIME", 32)
@@ -110,7 +113,7 @@ def test_incremental_scores_rank_first_what_the_kernel_ranks_first(
 def test_incremental_scores_are_right_after_a_copy_made_other_placements(
     seed: int, template: str
 ) -> None:
-    """The original names the node that the kernel ranks first, after placements on its copy."""
+    """The kept scores stay correct while instances are placed on a copy."""
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
     kernels, rng = Kernels(state, [(9999, 9999)] * 100), Random(seed)
     equal = incremental_for(state, kernels, template)
@@ -132,7 +135,7 @@ def test_incremental_scores_are_right_after_a_copy_made_other_placements(
 def test_incremental_scores_are_those_of_the_kernel(
     template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The difference of the lowest score is below the threshold for noise."""
+    """The lowest kept score differs from that of the kernel by less than the noise."""
     seen: list[float] = []
 
     def noting(scores: Any) -> int | None:
@@ -156,7 +159,10 @@ def test_incremental_scores_are_those_of_the_kernel(
 def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_below_its_bounds(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scores are computed one by one and together, for every pair, and agree but for noise."""
+    """Kept scores of pairs equal those of the kernel, and none is below its bound.
+
+    They are computed one by one and together.
+    """
     monkeypatch.setattr(incremental_pairs, "LIFETIME", 20)
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -199,7 +205,7 @@ def test_choice_depends_on_rounded_scores() -> None:
 def test_placements_one_by_one_are_those_that_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Placements continue until no node accepts one more; without a result, the kernel decides."""
+    """Placements one by one are those that the kernel ranks first, until no node is left."""
     monkeypatch.setattr(incremental, "LIFETIME", 64)
     state = State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -222,7 +228,7 @@ def test_placements_one_by_one_are_those_that_the_kernel_ranks_first(
 
 
 def test_choices_are_those_of_each_row() -> None:
-    """The fast choice of the best node equals the exact one in each row of scores, or abstains."""
+    """In each row of scores, the fast choice is the exact one, or no choice."""
     chance, near = Random(5), (0.0, 0.4e-10, 0.5e-10, 1e-10, 3e-10, 1.0, np.inf)
     rows = np.array([[1.0 + chance.choice(near) for _ in range(6)] for _ in range(200)])
     rows = rows[np.isfinite(rows).any(axis=1)]
@@ -235,7 +241,7 @@ def test_choices_are_those_of_each_row() -> None:
 
 
 def _plain(state: State, rows: list[int], columns: list[int], memory: float) -> list[list[float]]:
-    """Return the matrix, number by number."""
+    """Return the matrix of reserved memory, computed number by number."""
     return [
         [
             amount if (amount := state.peers[s].get(p, 0)) > state.reserved[s] - memory else 0
@@ -246,7 +252,7 @@ def _plain(state: State, rows: list[int], columns: list[int], memory: float) -> 
 
 
 def test_kept_reservations_equal_new_ones_while_nodes_change() -> None:
-    """After moves, and during tentative changes, the values equal simple sums."""
+    """After moves and tentative changes, kept reservations equal simple sums."""
     rng = Random(7)
     names = [f"node{k}" for k in range(1, 7)]
     instances = {

@@ -1,4 +1,4 @@
-"""The least deviation of units on nodes, against all allocations."""
+"""Test the least deviation of units on nodes against all allocations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.seeds import seeds
 
 
 def test_least_deviation_is_that_of_the_best_allocation() -> None:
-    """It is never above the least deviation, and close to it, also with unequal nodes."""
+    """The bound of the deviation never exceeds the least deviation, and is close to it."""
     compared = 0
     for seed in seeds(300, 3000, 3200):
         rng = Random(seed)
@@ -35,7 +35,7 @@ def test_least_deviation_is_that_of_the_best_allocation() -> None:
 
 
 def test_least_deviation_of_any_amounts_is_0_if_nodes_can_be_equal() -> None:
-    """Without a unit, amounts fill nodes up to a level; fixed amounts above it remain."""
+    """The least deviation of divisible amounts is 0 if all nodes can be filled equally."""
     slopes, most = np.array([1.0, 0.5, 1.0]), np.full(3, 100.0)
     assert least_deviation(np.zeros(3), slopes, most, 8.0, 0.0) == pytest.approx(0, abs=1e-6)
     high = least_deviation(np.array([9.0, 0.0, 0.0]), np.ones(3), most, 4.0, 0.0)
@@ -43,6 +43,6 @@ def test_least_deviation_of_any_amounts_is_0_if_nodes_can_be_equal() -> None:
 
 
 def test_common_unit_is_0_unless_all_amounts_are_whole() -> None:
-    """The greatest common divisor; amounts that are not whole have none."""
+    """The common unit is the greatest common divisor, or 0 if an amount is not whole."""
     assert common_unit([512.0, 768.0]) == 256
     assert common_unit([0.5, 1.0]) == 0

@@ -26,14 +26,14 @@ PAGE = Path(__file__).parents[2] / "docs/reference/statistics.md"
 
 
 def test_formulas_are_linear_except_those_with_code() -> None:
-    """Incremental scores and scans rely on equal changes by equal instances."""
+    """Each statistic is a linear formula of columns, unless it has code of its own."""
     special = {k for k, linear in enumerate(LINEAR) if linear is None}
     assert special == {N1_COUNT, DOMAINS}
 
 
 @pytest.mark.parametrize("k", [k for k, linear in enumerate(LINEAR) if linear is not None])
 def test_coefficients_are_the_changes_of_the_value(k: int) -> None:
-    """One more in a column adds its coefficient, whatever the other columns have."""
+    """A column increased by one changes a statistic by the coefficient of the column."""
     rng = np.random.default_rng(k)
     columns = list(rng.random((len(COLUMNS), 5)))
     view = NodeView(columns, list(rng.random((len(CAPACITIES), 5))), rng.random(5))
@@ -48,7 +48,7 @@ def test_coefficients_are_the_changes_of_the_value(k: int) -> None:
 
 
 def test_page_of_the_manual_lists_every_statistic_with_its_weight() -> None:
-    """The rows have the order of the table."""
+    """The page of statistics lists every statistic with its weight, in order."""
     rows = re.findall(r"^\| `(\w+)` .*\| ([\d.]+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
     assert rows == [(one.name, f"{one.weight:g}") for one in STATISTICS]
 
@@ -60,7 +60,10 @@ def test_page_of_the_manual_lists_every_statistic_with_its_weight() -> None:
 def test_scores_by_running_sums_are_those_of_the_kernel_in_any_order_of_addition(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Instances are moved or new, with tags; array sums are equal to the last digit."""
+    """Scores by running sums equal those of the kernel, also in arrays, to the last digit.
+
+    Instances are moved or new, with tags.
+    """
     reading = Reading(behaviour=behaviour_of("hail"), static_kvm_memory=0)
     made = read_cluster(crowd(seed, 4 + seed % 5), reading)
     state, rng, scope = State(made), Random(seed), range(len(made.nodes))

@@ -1,4 +1,4 @@
-"""Test that a kernel that updates the changed nodes equals a new kernel."""
+"""Test that a kernel that updates changed nodes equals a new kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def state_of(seed: int) -> State:
-    """Return nodes with instances; every third seed has locations."""
+    """Return a state with instances on nodes; every third seed has locations."""
     return State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
 
 
@@ -43,7 +43,7 @@ def moves(state: State, seed: int, count: int) -> Iterator[set[int]]:
 def places(
     kernel: ScalarKernel | ArrayKernel, one: Instance
 ) -> list[tuple[tuple[int, ...], float]]:
-    """Return the allowed nodes of `one`, and their scores."""
+    """Return the permitted placements of `one` with their scores."""
     found = kernel.singles(one, range(len(kernel.state.cluster.nodes)), {}).ranked()
     return sorted((nodes, round(score, 9)) for score, nodes in found)
 
@@ -51,7 +51,7 @@ def places(
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_updated_kernel_equals_a_new_one(seed: int, arrays: bool) -> None:
-    """The score and the nodes of a new instance are equal after each of twelve moves."""
+    """After each move, an updated kernel has the score and placements of a new kernel."""
     state = state_of(seed)
     scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
 
@@ -69,7 +69,7 @@ def test_updated_kernel_equals_a_new_one(seed: int, arrays: bool) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_kernel_with_values_of_an_earlier_one_scores_as_a_new_one(seed: int) -> None:
-    """The scores of a state and of a new instance are equal, to the last digit, after moves."""
+    """A kernel that takes over values of an earlier kernel has the scores of a new kernel."""
     state = state_of(seed)
     scope = range(len(state.cluster.nodes))
     earlier: EarlierNodes = {}, {}
@@ -83,7 +83,7 @@ def test_kernel_with_values_of_an_earlier_one_scores_as_a_new_one(seed: int) -> 
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("seed", [1, 3])
 def test_kernel_follows_the_state_in_trials_and_after_them(seed: int, arrays: bool) -> None:
-    """At the end of a tentative change, a changed node and the score are as before."""
+    """After a tentative change, the kernel has the nodes and the score from before."""
     state = state_of(seed)
     scope, kernels = range(len(state.cluster.nodes)), Kernels(state, ())
     kernel = (
@@ -105,7 +105,7 @@ def test_kernel_follows_the_state_in_trials_and_after_them(seed: int, arrays: bo
 
 @pytest.mark.parametrize("seed", range(8))
 def test_history_of_nodes_equals_a_new_one(seed: int) -> None:
-    """The kept nodes are those of the present state after each of twelve moves."""
+    """After each move, the kept facts of nodes equal newly computed ones."""
     state = state_of(seed)
     scope, kernels, history = range(len(state.cluster.nodes)), Kernels(state, ()), NodeHistory()
 

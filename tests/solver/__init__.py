@@ -1,1 +1,1 @@
-"""Test exact search: the problem, the solver, the refinement."""
+"""Test exact search: the problem, the solver, and improvements of answers."""

@@ -1,4 +1,4 @@
-"""Build evacuations and group changes with little free capacity, and try all executions."""
+"""Build evacuations and group changes with little free capacity, and try all moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZES = (1024, 2048, 3072)
 
 
 def _instances(rng: random.Random, template: str, others: Sequence[str]) -> dict[str, Json]:
-    """Return a few instances on node1, drbd ones mirrored to one of `others`."""
+    """Return a few instances on node1; drbd ones have a secondary on one of `others`."""
     return {
         f"i{n}": builders.instance(
             "node1", *([rng.choice(others)] if template == "drbd" else []),
@@ -38,7 +38,7 @@ def _instances(rng: random.Random, template: str, others: Sequence[str]) -> dict
 
 
 def evacuation(seed: int, template: str, mode: str, more: int = 0) -> Json:
-    """Return an evacuation of the first node; `more` MiB of memory are free on each node."""
+    """Return an evacuation of node1 with `more` MiB of additional free memory on each node."""
     rng = random.Random(seed)
     whole = template == "drbd" and mode == "all"
     instances = _instances(rng, template, ("node2",) if whole else ("node2", "node3"))
@@ -53,7 +53,7 @@ def evacuation(seed: int, template: str, mode: str, more: int = 0) -> Json:
 
 
 def group_change(seed: int, template: str, mode: str, more: int = 0) -> Json:
-    """Return a move to two nearly full groups with `more` MiB of free memory on each node."""
+    """Return a move to two nearly full groups with `more` MiB of additional free memory."""
     rng = random.Random(seed)
     instances = _instances(rng, template, ("node2",))
     sizes = {"default": 2, "left": 2, "right": 2 if template == "drbd" else 1}
@@ -74,7 +74,7 @@ def tasks_of(context: Context, request: NodeEvacuate | ChangeGroup) -> list[Move
 
 
 def counts_of(document: Json, names: set[str]) -> Counts:
-    """Return the number of `names` with each priority, the highest priority first."""
+    """Return how many of `names` have each priority, the highest priority first."""
     priorities = {
         name: int(document["instances"][name]["tags"][0].rsplit(":", 1)[1])
         for name in document["request"]["instances"]
@@ -84,7 +84,7 @@ def counts_of(document: Json, names: set[str]) -> Counts:
 
 
 class Everything:
-    """Try every sequence of moves of a request."""
+    """A brute-force search that tries every sequence of moves of a request."""
 
     def __init__(self, document: Json) -> None:
         self.document = document
@@ -100,7 +100,7 @@ class Everything:
         self.all = counts_of(document, set(document["instances"]))
 
     def run(self) -> Counts:
-        """Return the best counts of all sequences."""
+        """Return the best counts by priority of all sequences."""
         self._go_on({})
         return self.best
 

@@ -29,7 +29,7 @@ SIZES = (1024, 2048, 3072)
 
 
 def _batch(seed: int, template: str) -> Json:
-    """Return a small, nearly full cluster and a batch for it."""
+    """Return a small, nearly full cluster with a batch."""
     rng = random.Random(seed)
     document = builders.cluster(nodes=rng.randint(2, 4), memory=8192)
     for node in document["nodes"].values():
@@ -45,7 +45,7 @@ def _batch(seed: int, template: str) -> Json:
 
 
 def _fits(raw: bytes, options: list[str]) -> bool:
-    """Return whether some choice of nodes fits all instances, by brute force."""
+    """Return whether some choice of nodes fits all instances of a batch, by brute force."""
     settings = Settings()
     parse(options, settings)
     cluster, request = engine.read(raw, settings)
@@ -78,7 +78,7 @@ def _fits(raw: bytes, options: list[str]) -> bool:
     [("rbd", ["--n1=off"]), ("rbd", []), ("drbd", []), ("drbd", ["--ignore-soft-errors"])],
 )
 def test_a_batch_is_placed_if_and_only_if_all_can_be(template: str, options: list[str]) -> None:
-    """The search finds a placement of all instances if one exists, and otherwise a proof."""
+    """Exact search places a whole batch if that is possible, and else proves that it is not."""
     searched = 0
     for seed in seeds(25, 60):
         raw = json.dumps(_batch(seed, template)).encode()
@@ -90,7 +90,11 @@ def test_a_batch_is_placed_if_and_only_if_all_can_be(template: str, options: lis
 
 
 def test_the_batch_of_the_manual_is_placed_whole() -> None:
-    """Medium, small and large on two nodes: in that order the large instance is not placed."""
+    """The batch in the manual is placed completely.
+
+    A medium, a small and a large instance are placed on two nodes; in that order, the large one
+    does not fit.
+    """
     document = builders.cluster(nodes=2, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 2049
     document["nodes"]["node2"]["free_memory"] = 4097
@@ -114,7 +118,7 @@ def test_the_batch_of_the_manual_is_placed_whole() -> None:
 def test_answer_without_time_reports_it_and_is_that_of_greedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search without time changes nothing; all other steps have their usual time."""
+    """If exact search has no time, the answer is the greedy one, and reports that."""
     monkeypatch.setattr("iallocator.engine.LEAST_SECONDS", 60)
     asked = _batch(0, "rbd")
     response = respond(asked, "--n1=off", "--time-limit=0")
@@ -124,7 +128,10 @@ def test_answer_without_time_reports_it_and_is_that_of_greedy(
 
 
 def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them() -> None:
-    """In hundreds of nearly full clusters, every batch that fits is placed completely."""
+    """Every batch that fits is placed completely, though greedy placement fails a dozen.
+
+    Hundreds of nearly full clusters are tried.
+    """
     rescued = 0
     for seed in seeds(250, 900, 1000):
         document = _batch(seed, "rbd")
@@ -147,7 +154,7 @@ def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them()
 def test_answer_without_a_solver_reports_it_and_is_that_of_greedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without the solver the batch is answered by greedy placement."""
+    """Without the solver, a batch is placed greedily, and the answer reports that."""
     asked = _batch(0, "rbd")
     greedy = respond(asked, "--n1=off", "--exact-search=no")
     monkeypatch.setattr("iallocator.solver.highs.available", lambda: False)
@@ -159,7 +166,7 @@ def test_answer_without_a_solver_reports_it_and_is_that_of_greedy(
 
 
 def test_exact_search_keeps_to_groups_with_the_network() -> None:
-    """A group that lacks the network has capacity for all, but is not used."""
+    """Exact search uses no group without the network of the instances."""
     document = builders.cluster(nodes={"default": 2, "far": 1}, memory=16384)
     document["nodegroups"]["uuid-default"]["networks"] = ["blue"]
     document["nodes"]["node1"]["free_memory"] = 2049
@@ -178,7 +185,7 @@ def test_exact_search_keeps_to_groups_with_the_network() -> None:
 
 
 def test_exact_search_counts_disks_against_the_pool_they_come_from() -> None:
-    """Two instances of one size on different volume groups are not interchangeable."""
+    """Exact search distinguishes equal instances with disks in different volume groups."""
     document = builders.cluster(nodes=2, memory=16384)
     sizes = {"node1": {"fast": 3000, "slow": 1500}, "node2": {"fast": 1500, "slow": 3000}}
     for name, free in sizes.items():

@@ -1,4 +1,4 @@
-"""Test batches with N+1 simulations that exhaust the budget at any point of the search."""
+"""Test batches with a budget of operations that ends at any point of the search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.seeds import seeds
 pytest.importorskip("highspy")
 
 EVENLY = (0, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200)
-"""Budgets of a whole request, in moves × nodes: from nothing to enough."""
+"""Budgets of a whole request, in moves × nodes, from nothing to enough."""
 
 
 def crowded_batch(seed: int) -> Json:
@@ -47,7 +47,7 @@ def placed(response: Json) -> int:
 def test_batch_without_remaining_operations_places_no_fewer_than_greedy(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the budget is too small to check the result of a search, the greedy placement is kept."""
+    """If the budget ends, a batch places no fewer instances than greedy placement does."""
     undecided = 0
     for seed in seeds(5, 12):
         asked = crowded_batch(seed)
@@ -63,7 +63,7 @@ def test_batch_without_remaining_operations_places_no_fewer_than_greedy(
 def test_interrupted_exact_search_places_no_fewer_than_greedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Greedy placement fits three of four instances, whatever budget ends the exact search."""
+    """If exact search is interrupted, it places no fewer instances than greedy placement."""
     ended = 0
     for seed, mode in ((2, "no-new"), (18, "no-new"), (26, "no-worse"), (36, "no-worse")):
         asked = crowded_batch(seed)
@@ -82,7 +82,7 @@ def test_interrupted_exact_search_places_no_fewer_than_greedy(
 def test_evacuation_lists_all_placements_only_if_the_failed_instance_has_one(
     movable: bool, ended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the plain instance cannot be placed, the placements of the others are not enumerated.
+    """An evacuation enumerates placements only if the failed instance has one.
 
     On large clusters, each instance has a million pairs of nodes. For two instances that do not fit
     together, the search is started.

@@ -21,7 +21,7 @@ INTERRUPTED = 130
 
 
 def _batch() -> Json:
-    """Return a batch that only fits in another order than that of the request."""
+    """Return a batch that fits only in another order than that of the request."""
     document = builders.cluster(nodes=2, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 2049
     document["nodes"]["node2"]["free_memory"] = 4097
@@ -34,7 +34,7 @@ def _batch() -> Json:
 
 
 def _evacuation() -> Json:
-    """Return the evacuation of a third node that needs the same search."""
+    """Return an evacuation that needs exact search."""
     instances = {
         name: builders.rbd("node3", memory=memory)
         for name, memory in (("medium", 2048), ("small", 1024), ("large", 3072))
@@ -61,7 +61,7 @@ def test_interrupted_search_prints_what_greedy_found_with_status_130(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """The answer is complete and reports the interruption; the exit status is 130."""
+    """After Ctrl-C during exact search, the greedy answer is printed, with status 130."""
     raw = builders.as_bytes(document)
     greedy = json.loads(answer(raw, ["--n1=off", "--exact-search=no"]))
     request = tmp_path / "request.json"

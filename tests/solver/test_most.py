@@ -1,4 +1,4 @@
-"""Test batches that do not fit: as many as possible are placed, compared with all subsets."""
+"""Test batches that do not fit: as many instances as possible are placed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+)
 
 
 def _batch(seed: int, template: str, priorities: Sequence[int] = (0,)) -> Json:
-    """Return a small cluster and a batch that usually does not fit."""
+    """Return a small cluster with a batch that usually does not fit."""
     rng = random.Random(seed)
     document = builders.cluster(nodes=rng.randint(2, 3), memory=8192)
     for node in document["nodes"].values():
@@ -47,7 +47,7 @@ def _batch(seed: int, template: str, priorities: Sequence[int] = (0,)) -> Json:
 
 
 def _wanted(document: Json, name: str, memory: int, template: str = "rbd", *tags: str) -> Json:
-    """Return the description of an instance of a batch."""
+    """Return the description of one instance of a batch."""
     request: Json = builders.allocate(document, name, memory=memory)["request"]
     del request["type"]
     nodes = 2 if template == "drbd" else 1
@@ -59,7 +59,7 @@ def _placed(response: Json) -> set[str]:
 
 
 def _counts(document: Json, names: set[str]) -> Counts:
-    """Return the number of `names` with each priority, the highest priority first."""
+    """Return how many of `names` have each priority, the highest priority first."""
     priorities = {one["name"]: _priority(one) for one in document["request"]["instances"]}
     levels = sorted(set(priorities.values()), reverse=True)
     return tuple(sum(1 for name in names if priorities[name] == level) for level in levels)
@@ -71,7 +71,7 @@ def _priority(wanted: Json) -> int:
 
 
 def _best(document: Json, options: Sequence[str]) -> Counts:
-    """Return the best counts of all choices of nodes, by brute force."""
+    """Return the best counts by priority of all choices of nodes, by brute force."""
     settings = Settings()
     parse(options, settings)
     cluster, request = engine.read(json.dumps(document).encode(), settings)
@@ -92,7 +92,7 @@ def _best(document: Json, options: Sequence[str]) -> Counts:
 def _choices(
     allocations: Sequence[AllocationRequest], count: int
 ) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Yield every choice of nodes for every allocation; an allocation may be left out."""
+    """Yield every choice of nodes for the allocations; each allocation may be left out."""
     single = allocations[0].instance.required_nodes == 1
     places: list[tuple[int, ...]] = [(node,) for node in range(count)]
     if not single:
@@ -125,7 +125,7 @@ def _lacking(context: Context, names: set[str]) -> bool:
 
 
 def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:
-    """Check the answer against the optimum and the greedy answer; return its info."""
+    """Assert that the answer has the optimum, and no less than greedy; return its info."""
     response = respond(document, *options)
     greedy = respond(document, *options, "--exact-search=no")
     counts = _counts(document, _placed(response))
@@ -150,7 +150,7 @@ def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:
 def test_batch_that_does_not_fit_is_placed_as_far_as_possible(
     template: str, options: list[str], some: int
 ) -> None:
-    """The number placed is the largest of all subsets and places, and never below greedy."""
+    """If a batch does not fit, the largest possible number of instances is placed."""
     improved = 0
     for seed in seeds(some, 3 * some):
         document = _batch(seed, template)
@@ -163,7 +163,7 @@ def test_batch_that_does_not_fit_is_placed_as_far_as_possible(
 def test_batch_with_priorities_never_leaves_out_a_higher_one_for_lower_ones(
     options: list[str],
 ) -> None:
-    """Counts by priority, the highest first, are the best in lexicographic order."""
+    """A batch never leaves out an instance for instances of lower priority."""
     improved = 0
     for seed in seeds(12, 20, 103):
         document = _batch(seed, "rbd", priorities=(0, 5, 10))
@@ -173,7 +173,7 @@ def test_batch_with_priorities_never_leaves_out_a_higher_one_for_lower_ones(
 
 
 def test_one_large_instance_of_high_priority_is_placed_before_three_small_ones() -> None:
-    """One instance of high priority wins against any number of lower ones."""
+    """One instance of high priority is placed before any number of lower ones."""
     document = builders.cluster(nodes=1, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 4097
     small = [_wanted(document, f"small{n}", 1024) for n in range(3)]
@@ -185,7 +185,7 @@ def test_one_large_instance_of_high_priority_is_placed_before_three_small_ones()
 
 
 def test_batch_leaves_out_instances_that_depend_on_one_left_out() -> None:
-    """No placed instance depends on an instance that is left out, with each kind of constraint."""
+    """A batch places no instance that depends on one that is left out."""
     improved = 0
     for seed in seeds(10, 30, 200):
         rng = random.Random(seed)
@@ -202,7 +202,7 @@ def test_batch_leaves_out_instances_that_depend_on_one_left_out() -> None:
 
 
 def test_instance_that_must_start_after_a_failed_one_fails_with_the_chain_named() -> None:
-    """The base cannot be placed, so its followers are rejected with the chain."""
+    """If the first of a chain of orders fails, all others fail, and the answer names it."""
     document = builders.cluster(nodes=3, memory=8192)
     for name, free in (("node1", 2049), ("node2", 4097), ("node3", 1024)):
         document["nodes"][name]["free_memory"] = free
@@ -226,7 +226,7 @@ def test_instance_that_must_start_after_a_failed_one_fails_with_the_chain_named(
 def test_batch_is_never_worse_than_greedy_with_few_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With each budget of work, at least as many are placed, by priority."""
+    """With any budget of operations, a batch is placed no worse than greedily."""
     limited = 0
     for seed in seeds(6, 20):
         document = _batch(seed, "rbd", priorities=(0, 5))
@@ -246,7 +246,7 @@ def test_batch_is_never_worse_than_greedy_with_few_operations(
 def test_answer_that_n1_rejects_in_part_keeps_the_better_part(
     nodes: int, count: int, seed: int
 ) -> None:
-    """If the answer violates N+1, its acceptable part is compared with greedy placement."""
+    """If N+1 rejects a part of an answer, the rest is compared with greedy placement."""
     rng = random.Random(seed)
     document = builders.cluster(nodes=nodes, memory=65536, cpus=64)
     sizes = [

@@ -1,4 +1,4 @@
-"""Test evacuations and group changes that cannot be complete: the most move, by priority."""
+"""Test evacuations and group changes that cannot be complete: the most instances move."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+)
 @pytest.mark.parametrize("make", [evacuation, group_change])
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_all_instances_are_moved_if_and_only_if_possible(make: Any, template: str) -> None:
-    """All instances move if a complete plan exists; a reported impossibility is true."""
+    """All instances move if and only if a complete plan exists."""
     searched = 0
     for seed in seeds(6, 16) if template == "rbd" else seeds(6, 8):
         document = make(seed, template, "all", more=2048)
@@ -50,7 +50,7 @@ def test_all_instances_are_moved_if_and_only_if_possible(make: Any, template: st
 def test_as_many_moves_as_possible_are_made_if_not_all_fit(
     make: Any, template: str, mode: str
 ) -> None:
-    """The counts by priority are the best of all sequences of moves, and each proof is true."""
+    """If not all fit, as many instances move as in the best sequence of moves, by priority."""
     proved = 0
     for seed in seeds(5, 12) if template == "rbd" else range(8):
         document = make(seed, template, mode)
@@ -70,7 +70,7 @@ def test_as_many_moves_as_possible_are_made_if_not_all_fit(
 
 
 def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
-    """The old protocol has no partial answer; exact search finds a complete one if it exists."""
+    """`multi-evacuate` succeeds if and only if all instances can move."""
     together = 0
     for seed in range(40):
         document = evacuation(seed, "drbd", "secondary-only")
@@ -83,7 +83,7 @@ def test_multi_evacuate_succeeds_if_and_only_if_all_can_move() -> None:
 
 
 def test_instances_without_a_secondary_need_no_search() -> None:
-    """An instance without a secondary cannot move; the answer reports it without a search."""
+    """For drbd instances without a secondary, no search is made."""
     document = builders.cluster({"default": 3, "far": 3})
     for number in (1, 2, 3):
         document["instances"][f"x{number}"] = builders.instance(
@@ -98,7 +98,7 @@ def test_instances_without_a_secondary_need_no_search() -> None:
 
 
 def test_one_instance_alone_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All placements of a single instance have been tried already, so no search is started."""
+    """For one instance alone, no search is made, as all its placements have been tried."""
     monkeypatch.setattr(
         "iallocator.placement.several.moves.move_most", lambda *_: pytest.fail("searched")
     )

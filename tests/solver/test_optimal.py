@@ -76,7 +76,7 @@ def _lowest(raw: bytes, n1: str = "no-new") -> float:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_optimal_finds_the_lowest_score_there_is(template: str) -> None:
-    """A proved optimum equals the result of brute force, and the reported gap is true."""
+    """--optimal finds the lowest score, and states the true gap and proof."""
     better = 0
     for seed in seeds(6, 16):
         raw = json.dumps(_batch(seed, template)).encode()
@@ -93,7 +93,7 @@ def test_optimal_finds_the_lowest_score_there_is(template: str) -> None:
 
 
 def test_optimal_without_time_proves_nothing() -> None:
-    """The greedy answer remains, and no proof is reported."""
+    """If --optimal has no time, the greedy answer remains without a proof."""
     asked = _batch(3, "rbd")
     response = respond(asked, "--optimal", "--time-limit=0")
     plain = respond(asked)
@@ -102,7 +102,7 @@ def test_optimal_without_time_proves_nothing() -> None:
 
 
 def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
-    """The score after an optimized evacuation is at most that of the greedy one."""
+    """An evacuation with --optimal ends with no higher score than the greedy one."""
     better = 0
     for seed in seeds(5, 12):
         rng = random.Random(seed)
@@ -127,7 +127,7 @@ def test_optimal_evacuation_ends_no_higher_than_greedy() -> None:
 
 
 def test_optimal_does_not_exchange_instances_of_different_networks() -> None:
-    """Two instances that differ only in their networks keep their own groups."""
+    """--optimal does not interchange instances that differ only in their networks."""
     nics = [{"mac": "aa:00:00:11:22:33", "network": "blue"}]
     for seed in range(8):
         document = _batch(seed, "rbd")

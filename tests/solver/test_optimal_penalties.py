@@ -55,7 +55,7 @@ def _batch(seed: int) -> Json:
 
 
 def _broken(response: Json) -> float:
-    """Return the sum of the penalties of violations in the answer."""
+    """Return the sum of the penalties of violated constraints in the answer."""
     broken = [text for entry in response["solutions"] for text in entry.get("broken", ())]
     return sum(float(found[1]) for text in broken if (found := WEIGHT.search(text)))
 
@@ -63,7 +63,7 @@ def _broken(response: Json) -> float:
 def _cost(
     context: Context, instances: Sequence[Instance], nodes: Mapping[str, tuple[int, ...]]
 ) -> float:
-    """Return the score with `nodes` placed, the penalties, and the groups of last resort."""
+    """Return the score with `nodes` placed, plus penalties and costs of last-resort groups."""
     relations = context.affinity.relations
     cost = sum(
         LAST_RESORT
@@ -127,7 +127,7 @@ def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_penalties() -> None
 
 
 def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room() -> None:
-    """The emptier group would lower the score, but has the worse allocation policy."""
+    """With --optimal, no last-resort group is used if a preferred group has capacity."""
     instances = {"old": builders.rbd("node1", memory=8192)}
     document = builders.cluster(nodes={"default": 1, "far": 1}, memory=16384, instances=instances)
     document["nodegroups"]["uuid-far"]["alloc_policy"] = "last_resort"
@@ -138,7 +138,7 @@ def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room
 
 
 def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
-    """An optimum that differs from the greedy answer also has `secondaries`."""
+    """An optimal answer on shared storage lists other nodes in `secondaries`."""
     for seed in range(24):
         document = _batch(seed)
         for one in document["request"]["instances"]:
@@ -156,7 +156,7 @@ def test_optimal_batch_lists_the_other_nodes_of_shared_storage() -> None:
 
 @pytest.mark.parametrize("strategy", ["affinity", "pacemaker-balanced", "lost-allocations"])
 def test_optimal_under_another_strategy_is_rejected_in_info(strategy: str) -> None:
-    """Another strategy has no lowest score: the answer is that of the strategy."""
+    """With a strategy without scores, --optimal is ignored with a note in `info`."""
     document = _batch(3)
     plain = respond(document, f"--strategy={strategy}")
     response = respond(document, f"--strategy={strategy}", "--optimal")
@@ -168,7 +168,7 @@ def test_optimal_under_another_strategy_is_rejected_in_info(strategy: str) -> No
 
 
 def test_optimal_evacuation_under_another_strategy_is_rejected_in_info() -> None:
-    """Moves with another strategy are not optimized."""
+    """An evacuation by another strategy ignores --optimal with a note in `info`."""
     instances = {f"i{n}": builders.rbd("node1", memory=1024) for n in range(2)}
     document = builders.cluster(nodes=3, instances=instances)
     request = {"type": "node-evacuate", "evac_mode": "all", "instances": list(instances)}
@@ -181,7 +181,7 @@ def test_optimal_evacuation_under_another_strategy_is_rejected_in_info() -> None
 
 
 def test_optimal_with_an_empty_batch_answers() -> None:
-    """An empty batch has a valid answer."""
+    """An empty batch with --optimal has a valid answer."""
     document = builders.cluster(nodes=2)
     batch = document | {"request": {"type": "multi-allocate", "instances": []}}
     response = respond(batch, "--optimal")
@@ -190,7 +190,7 @@ def test_optimal_with_an_empty_batch_answers() -> None:
 
 
 def test_optimal_batch_optimises_the_instances_that_fit() -> None:
-    """An instance that cannot be placed does not prevent the best placement of the others."""
+    """--optimal places the instances that fit with the lowest cost, if one does not fit."""
     document = _batch(0)
     rest = respond(document, "--optimal", "--n1=off")
     document["request"]["instances"].append(_wanted(document, "huge", 60000))
@@ -200,7 +200,7 @@ def test_optimal_batch_optimises_the_instances_that_fit() -> None:
 
 
 def _evacuation(seed: int) -> Json:
-    """Return a cluster in which the first node must be evacuated, with allocations."""
+    """Return a cluster with soft constraints in which the first node must be evacuated."""
     rng = random.Random(seed)
     instances = {
         f"i{n}": builders.rbd(
@@ -217,7 +217,7 @@ def _evacuation(seed: int) -> Json:
 
 
 def test_optimal_evacuation_counts_and_reports_violated_soft_constraints() -> None:
-    """The answer has the penalties of its violations, and its cost is the lowest of all targets."""
+    """An evacuation with --optimal has the lowest cost, and reports its penalties."""
     with_penalty = 0
     for seed in range(12):
         document = _evacuation(seed)

@@ -1,4 +1,4 @@
-"""Test the solver against brute force, and the refinement of answers."""
+"""Test the solver against brute force, and improvements of answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytest.importorskip("highspy")
 
 
 def _random_problem(seed: int) -> tuple[Problem, dict[str, list[Choice]]]:
-    """Return a small problem, and the choices of each item."""
+    """Return a random small problem, and the choices of each of its items."""
     rng = random.Random(seed)
     problem = Problem()
     bins = range(rng.randint(2, 4))
@@ -39,7 +39,7 @@ def _random_problem(seed: int) -> tuple[Problem, dict[str, list[Choice]]]:
 
 
 def _cheapest(problem: Problem, choices: Mapping[str, Sequence[Choice]]) -> float | None:
-    """Return the lowest sum of costs by brute force, or None if nothing fits."""
+    """Return the lowest sum of costs by brute force; None if nothing fits."""
     best = None
     for taken in itertools.product(*choices.values()):
         used: dict[Any, float] = {}
@@ -54,7 +54,7 @@ def _cheapest(problem: Problem, choices: Mapping[str, Sequence[Choice]]) -> floa
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int) -> None:
-    """The solver's result equals that of brute force."""
+    """The solver finds the cheapest solution, or proves that there is none."""
     problem, choices = _random_problem(seed)
     expected = _cheapest(problem, choices)
     answer = search(problem, lambda values: None, Deadline.of_search(20), gap=0)
@@ -72,7 +72,7 @@ def test_search_finds_the_cheapest_answer_or_proves_that_there_is_none(seed: int
 
 
 def test_search_with_a_check_rules_out_what_it_rejects() -> None:
-    """A rejected answer is not returned again; the next best answer is."""
+    """The solver returns the next best solution after the check has rejected one."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, float(n), {}) for n in range(3)])]
     seen = []
@@ -87,21 +87,21 @@ def test_search_with_a_check_rules_out_what_it_rejects() -> None:
 
 
 def test_search_proves_that_nothing_passes_the_check() -> None:
-    """If every combination is ruled out, the result is a proof that no answer exists."""
+    """If the check rejects every combination, the solver proves that there is no solution."""
     problem = Problem()
     problem.kinds = [Kind(["a", "b"], [Choice(n, 0.0, {}) for n in range(3)])]
     assert search(problem, lambda values: ["a", "b"], Deadline.of_search(20)).status == IMPOSSIBLE
 
 
 def test_search_without_time_reports_it() -> None:
-    """Without time, the solver reports that time is up, and no result."""
+    """Without time, the solver reports that, and has no result."""
     problem = Problem()
     problem.kinds = [Kind(["a"], [Choice(1, 0.0, {})])]
     assert search(problem, lambda values: None, Deadline.of_search(0)).status == TIME_OUT
 
 
 def test_a_penalty_lets_members_be_left_out() -> None:
-    """An optional item is left out if capacity is short; the cheaper item is left out."""
+    """The solver leaves out the optional item with the least penalty if capacity is short."""
     problem = Problem()
     problem.at_most(("room",), 1)
     problem.kinds = [
@@ -143,7 +143,7 @@ def _fewest(graph: Graph) -> int:
 
 
 def test_colouring_of_small_graphs_equals_brute_force() -> None:
-    """The solver finds the fewest colours, with a proof."""
+    """The solver colours small graphs with the fewest colours, and proves that."""
     rng = Random(1)
     for _ in range(60):
         graph = _graph(rng, rng.randint(0, 6))
@@ -154,7 +154,7 @@ def test_colouring_of_small_graphs_equals_brute_force() -> None:
 
 
 def test_colouring_of_larger_graphs_is_valid_and_no_worse_than_greedy() -> None:
-    """The solution is valid and no worse than greedy, also if the step limit prevents a proof."""
+    """The colouring of a larger graph is valid, and no worse than greedy colouring."""
     rng = Random(2)
     for _ in range(10):
         graph = _graph(rng, 40)

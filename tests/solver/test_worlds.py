@@ -22,7 +22,7 @@ SIZES = {"medium": 2048, "small": 1024, "large": 3072}
 
 
 def _world(third: str = "default", old_tags: tuple[str, ...] = ()) -> Json:
-    """Return the batch; the third node is in group `third`, and its instance has these tags."""
+    """Return a batch; the third node is in group `third`, with an instance tagged `old_tags`."""
     old = {"old": builders.rbd("node3", memory=512, tags=list(old_tags))}
     sizes = {"default": 3} if third == "default" else {"default": 2, third: 1}
     document = builders.cluster(nodes=sizes, memory=32768, instances=old)
@@ -123,7 +123,7 @@ every_world = pytest.mark.parametrize("name", WORLDS)
 
 @every_world
 def test_exact_search_leaves_out_the_node_that_the_feature_forbids(name: str) -> None:
-    """Exact search places all instances, and none on the forbidden node.
+    """Exact search places all instances without the node that a feature forbids.
 
     Greedy placement uses a group of last resort when the preferred group is full; exact search does
     not need it.
@@ -139,7 +139,7 @@ def test_exact_search_leaves_out_the_node_that_the_feature_forbids(name: str) ->
 
 @every_world
 def test_optimal_leaves_out_the_node_that_the_feature_forbids(name: str) -> None:
-    """The forbidden node is the emptiest, so the score alone would choose it."""
+    """--optimal uses no node that a feature forbids, although that is the emptiest one."""
     response = respond(WORLDS[name](), "--optimal")
     places = dict(response["result"][0])
     assert places == {"medium": ["node1"], "small": ["node2"], "large": ["node2"]}
@@ -149,10 +149,7 @@ def test_optimal_leaves_out_the_node_that_the_feature_forbids(name: str) -> None
 
 @every_world
 def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
-    """`--top` lists the allowed placements of each group.
-
-    Those of last resort follow the others.
-    """
+    """--top lists no placement on a node that a feature forbids."""
     document = WORLDS[name]()
     document["request"]["instances"] = document["request"]["instances"][:1]
     (entry,) = respond(document, "--top=5")["solutions"]
@@ -163,7 +160,7 @@ def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
 
 
 def test_clusters_without_the_feature_use_the_third_node() -> None:
-    """Without the feature, the third node is used and no search is needed."""
+    """Without the feature, the third node is used, and no search is made."""
     response = respond(_world())
     assert ["node3"] in dict(response["result"][0]).values()
     assert "exact search" not in response["info"]

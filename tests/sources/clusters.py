@@ -1,4 +1,4 @@
-"""Define clusters for these tests, and compute the figures to compare."""
+"""Define clusters for tests of sources, and compute the figures to compare."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ htools:iextags:service
 |128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,rbd|4.0|32.0
 default|256,1,1024,1,1,1|128,1,1024,1,1,1;8192,4,1048576,16,8,12|plain,drbd|2.5|16.0
 """
-"""Two nodes, two instances, every section."""
+"""A text file with two nodes, two instances, and every section."""
 
 
 def generated(seed: int, kind: str = "allocate", reading: Reading = READING) -> Cluster:
@@ -49,13 +49,13 @@ def read(text: str, reading: Reading = READING) -> TextCluster:
 
 
 def score(state: State, scope: list[int]) -> float:
-    """Return iallocator's score of the nodes in `scope`."""
+    """Return the program's score of the nodes in `scope`."""
     fixed = Capacities(state.cluster.nodes)
     return ScalarKernel(state, scope, fixed).score()
 
 
 def n1_differs_at_start(state: State) -> bool:
-    """Return whether htools 3.0 checks N+1 of some node with other free memory at the start."""
+    """Return whether htools 3.0 checks N+1 of a node with another free memory initially."""
     return any(
         node.online
         and (state.columns[MEMORY][node.index] <= state.reserved[node.index])
@@ -65,7 +65,7 @@ def n1_differs_at_start(state: State) -> bool:
 
 
 def hbal_score(path: Path, group: str) -> float | None:
-    """Return hbal's score of a group of the cluster in the file, or None.
+    """Return hbal's score of a group of the cluster in the file; None if it has none.
 
     hbal has no score for a group without nodes. It has no number if exclusive storage has no
     spindles, because it divides by their number.

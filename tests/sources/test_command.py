@@ -34,34 +34,34 @@ WEB = instance("node1", "node2", memory=1024)
 
 
 def request_file(tmp_path: Path, **changes: Any) -> Path:
-    """Return a file with a request for a new instance."""
+    """Return the path of a file with a request for a new instance."""
     path = tmp_path / "request.json"
     path.write_bytes(as_bytes(allocate(cluster(nodes=3, instances={"web": WEB}), **changes)))
     return path
 
 
 def good(done: Done) -> dict[str, Any]:
-    """Return the response of a successful run."""
+    """Return the response of a run; assert that it was successful."""
     assert done.returncode == 0, done
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def test_request_with_another_cluster_is_answered_for_that_cluster(tmp_path: Path) -> None:
-    """The request comes from the document, the nodes come from the text file."""
+    """A request with -t is answered for the cluster of the text file."""
     (tmp_path / "small.data").write_text(SMALL)
     done = run(str(request_file(tmp_path, disk_template="plain")), "-t", f"{tmp_path}/small.data")
     assert set(good(done)["result"]) <= {"node1", "node2"}
 
 
 def test_request_with_a_simulated_cluster_is_answered_for_that_cluster(tmp_path: Path) -> None:
-    """Nodes that do not exist can be simulated."""
+    """A request with --simulate is answered for the simulated cluster."""
     done = run(str(request_file(tmp_path)), "--simulate", "p,4,100g,16g,8")
     assert set(good(done)["result"]) <= {f"node-01-00{number}" for number in range(1, 5)}
 
 
 def test_damaged_text_ends_with_one_line(tmp_path: Path) -> None:
-    """The line names file, line and field; the exit status is 2, and stdout is empty."""
+    """A damaged text file is reported in one line with file, line and field, status 2."""
     path = tmp_path / "small.data"
     path.write_text(SMALL.replace("|51200|1|", "|lots|1|"))
     done = run(str(request_file(tmp_path)), "-t", str(path))
@@ -69,7 +69,7 @@ def test_damaged_text_ends_with_one_line(tmp_path: Path) -> None:
 
 
 def test_save_writes_the_states_before_and_after(tmp_path: Path) -> None:
-    """Both files can be read again; the second one has the new instance."""
+    """-S writes the states before and after a request as readable text files."""
     base = tmp_path / "saved"
     response = good(run(str(request_file(tmp_path)), "-S", str(base)))
     before = read((tmp_path / "saved.pre-ialloc").read_text()).cluster
@@ -81,13 +81,13 @@ def test_save_writes_the_states_before_and_after(tmp_path: Path) -> None:
 
 
 def test_save_to_an_unwritable_path_is_rejected(tmp_path: Path) -> None:
-    """The message names the file that cannot be written."""
+    """-S with a path that cannot be written is rejected by name."""
     done = run(str(request_file(tmp_path)), "-S", "/nowhere/saved")
     assert complaint(done).startswith("/nowhere/saved.pre-ialloc: No such file")
 
 
 def test_print_nodes_shows_them_before_and_after_on_stderr(tmp_path: Path) -> None:
-    """The node lists are on stderr, and only the response is on stdout."""
+    """-p prints the nodes before and after a request to stderr."""
     done = run(str(request_file(tmp_path)), "-p")
     lines = done.stderr.decode().splitlines()
     good(done)
@@ -99,13 +99,13 @@ def test_print_nodes_shows_them_before_and_after_on_stderr(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("option", ["-pname,pcnt", "--print-nodes=name,pcnt"])
 def test_print_nodes_with_fields_shows_those_fields(option: str, tmp_path: Path) -> None:
-    """Both forms of the option have a value after `=`."""
+    """--print-nodes=FIELDS prints the named fields."""
     done = run(str(request_file(tmp_path)), option)
     assert " Name  pcnt\n node1    1\n" in done.stderr.decode()
 
 
 def test_print_nodes_with_a_plus_adds_fields(tmp_path: Path) -> None:
-    """The named fields follow the default fields."""
+    """--print-nodes=+FIELDS prints the default fields and the named ones."""
     done = run("-p+plist,peermap", str(request_file(tmp_path)))
     headers = [line for line in done.stderr.decode().splitlines() if line.startswith(" F Name")]
     assert re.fullmatch(r" F Name  t_mem .* p_fdsk", headers[0])
@@ -113,7 +113,7 @@ def test_print_nodes_with_a_plus_adds_fields(tmp_path: Path) -> None:
 
 
 def test_print_nodes_with_an_unknown_field_is_rejected(tmp_path: Path) -> None:
-    """The message lists the known fields."""
+    """--print-nodes with an unknown field is rejected with the known fields."""
     output = complaint(run(str(request_file(tmp_path)), "-pname,colour"))
     assert output.startswith("--print-nodes: expected fields out of status, name")
     assert output.endswith("got 'colour'")
@@ -125,14 +125,14 @@ def test_print_nodes_with_an_unknown_field_is_rejected(tmp_path: Path) -> None:
 def test_print_nodes_with_an_unknown_field_leaves_stdout_empty(
     command: str, tmp_path: Path
 ) -> None:
-    """A command with exit status 2 prints no result."""
+    """--print-nodes with an unknown field prints nothing on stdout."""
     done = run(command, "-pname,colour", str(request_file(tmp_path)))
     assert complaint(done).startswith("--print-nodes: expected fields out of status, name")
     assert done.stdout == b""
 
 
 def test_print_instances_shows_the_new_one_afterwards(tmp_path: Path) -> None:
-    """The list before the allocation lacks the new instance; the list after it has it."""
+    """--print-instances prints the new instance only in the list after the allocation."""
     done = run(str(request_file(tmp_path)), "--print-instances")
     before, after = done.stderr.decode().split("Final instance map (memory in MiB, disk in GiB):\n")
     title = "Initial instance map (memory in MiB, disk in GiB):"
@@ -147,7 +147,7 @@ def _hail(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _comparable_parts(kind: str, response: dict[str, Any]) -> Any:
-    """Return the parts that must be equal; messages about several failed instances may differ."""
+    """Return the parts of a response that must equal those of hail."""
     result = response["result"]
     if response["success"] and kind in ("node-evacuate", "change-group"):
         result = [result[0], sorted(failed[0] for failed in result[1])]
@@ -157,7 +157,7 @@ def _comparable_parts(kind: str, response: dict[str, Any]) -> Any:
 @hail_only
 @pytest.mark.parametrize("kind", KINDS)
 def test_request_with_another_cluster_is_answered_as_hail_does(kind: str, tmp_path: Path) -> None:
-    """With ``--compat hail``, a document and a text file in a pair give equal placements."""
+    """With ``--compat hail``, a request with -t is answered as by hail."""
     path, saved, compared = tmp_path / "request.json", tmp_path / "saved", 0
     for seed in seeds(8, 12):
         found = document(seed, kind)
@@ -174,7 +174,7 @@ def test_request_with_another_cluster_is_answered_as_hail_does(kind: str, tmp_pa
 
 
 def _diskless_moves(found: dict[str, Any], kind: str) -> bool:
-    """Return whether hail would reject a diskless instance for lack of disk space."""
+    """Return whether hail would reject a diskless instance for lack of disk."""
     templates = {one["disk_template"] for one in found["instances"].values()}
     return kind == "change-group" and "diskless" in templates
 
@@ -182,7 +182,7 @@ def _diskless_moves(found: dict[str, Any], kind: str) -> bool:
 @hail_only
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "allocate-secondary"])
 def test_node_list_is_that_of_hail(kind: str, tmp_path: Path) -> None:
-    """For equal answers, the lines are equal before and after."""
+    """The node lists of -p are those of hail, before and after a request."""
     path, compared = tmp_path / "request.json", 0
     for seed in seeds(8, 24):
         path.write_text(json.dumps(document(seed, kind)))
@@ -200,14 +200,14 @@ def test_node_list_is_that_of_hail(kind: str, tmp_path: Path) -> None:
 
 
 def _table(text: str) -> list[str]:
-    """Return the lines of the node lists in the output of a command, without its warnings."""
+    """Return the lines of the node lists in the output of a command."""
     lines = [line.rstrip() for line in text.splitlines()]
     return [line for line in lines if line.startswith(" ") and not line.startswith("  - ")]
 
 
 @pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
 def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
-    """The lines are equal for a cluster with one group."""
+    """The instance list is that of hbal, for a cluster with one group."""
     path, compared = tmp_path / "cluster.data", 0
     for seed in seeds(20, 30):
         cluster = generated(seed, "allocate", LIKE_HAIL)
@@ -226,7 +226,10 @@ def test_instance_list_is_that_of_hbal(tmp_path: Path) -> None:
 @hail_only
 @pytest.mark.parametrize("kind", KINDS)
 def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
-    """The text before is equal; afterwards all but free memory, which hail does not update."""
+    """The states saved by -S are those of hail, except free memory afterwards.
+
+    hail does not update the free memory.
+    """
     path, compared = tmp_path / "request.json", 0
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for seed in seeds(8, 15):
@@ -252,7 +255,7 @@ def test_saved_states_are_those_of_hail(kind: str, tmp_path: Path) -> None:
 def _fields(text: str, after: bool) -> list[list[str]]:
     """Return the fields of every line, with the networks sorted.
 
-    `after` the request, the fields are without free memory, in any order. hail lists a single new
+    If `after` is true, the fields are without free memory, in any order: hail lists a single new
     instance first, several new instances last.
     """
     rows = [line.split("|") for line in text.splitlines()]
@@ -265,14 +268,14 @@ def _fields(text: str, after: bool) -> list[list[str]]:
 
 
 def test_explain_with_another_cluster_explains_for_that(tmp_path: Path) -> None:
-    """The option has one meaning for all commands that accept a request."""
+    """`explain` with -t explains the answer for the cluster of the text file."""
     done = run("explain", str(request_file(tmp_path)), "--simulate", "p,4,100g,16g,8")
     assert done.returncode == 0
     assert b"node-01-00" in done.stdout
 
 
 def test_compressed_request_is_answered(tmp_path: Path) -> None:
-    """A captured request may be compressed."""
+    """A request file can be compressed."""
     path = request_file(tmp_path)
     packed = tmp_path / "request.json.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
@@ -281,7 +284,7 @@ def test_compressed_request_is_answered(tmp_path: Path) -> None:
 
 
 def test_request_without_these_options_loads_no_sources() -> None:
-    """Without these options their modules are not loaded."""
+    """A request without options for other sources does not import their modules."""
     raw = as_bytes(allocate(cluster(nodes=3, instances={"web": WEB})))
     unwanted = {"iallocator.sources", "iallocator.explain", "gzip", "decimal", "iallocator.replay"}
     assert not modules_loaded(raw) & unwanted

@@ -1,4 +1,4 @@
-"""Test the size limit of files to read, and that files are written completely or not at all."""
+"""Test the size limit of files, and that files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.command import printed
 
 
 def test_read_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
-    """The limit itself is allowed."""
+    """A file of exactly the size limit is read."""
     path = tmp_path / "document"
     path.write_bytes(b"x" * 1000)
     assert files.read_file(str(path), limit=1000) == b"x" * 1000
@@ -28,7 +28,7 @@ def test_read_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1001, 5_000_000])
 def test_read_file_beyond_the_limit_is_rejected(size: int, tmp_path: Path) -> None:
-    """The error is one line that names the file and the limit."""
+    """A file beyond the size limit is rejected in one line with the file and the limit."""
     path = tmp_path / "document"
     path.write_bytes(b"x" * size)
     with pytest.raises(UsageError, match=r"document: more than 1000 bytes"):
@@ -36,7 +36,7 @@ def test_read_file_beyond_the_limit_is_rejected(size: int, tmp_path: Path) -> No
 
 
 def test_read_file_of_a_huge_sparse_file_reads_nothing(tmp_path: Path) -> None:
-    """A sparse file of one TiB is rejected by its size."""
+    """A sparse file of one TiB is rejected by its size, without being read."""
     path = tmp_path / "hole"
     with path.open("wb") as file:
         file.truncate(2**40)
@@ -45,13 +45,13 @@ def test_read_file_of_a_huge_sparse_file_reads_nothing(tmp_path: Path) -> None:
 
 
 def test_read_file_that_never_ends_is_rejected() -> None:
-    """A device has no size: it is read up to the limit."""
+    """A device without an end is read up to the size limit, then rejected."""
     with pytest.raises(UsageError, match=r"/dev/zero: more than"):
         files.read_file("/dev/zero", limit=10_000_000)
 
 
 def test_read_file_that_expands_beyond_the_limit_is_rejected(tmp_path: Path) -> None:
-    """A few bytes of gzip that expand to more than the limit are rejected."""
+    """A small gzip file that expands beyond the size limit is rejected."""
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(20_000_000)))
     with pytest.raises(UsageError, match=r"bomb\.gz: more than 1000000 bytes"):
@@ -59,7 +59,7 @@ def test_read_file_that_expands_beyond_the_limit_is_rejected(tmp_path: Path) -> 
 
 
 def test_read_file_with_a_nul_in_its_name_is_rejected() -> None:
-    """A NUL byte in a file name is an error."""
+    """A file name with a NUL byte is an error."""
     with pytest.raises(UsageError, match="null byte"):
         files.read_file("a\0b")
 
@@ -67,7 +67,7 @@ def test_read_file_with_a_nul_in_its_name_is_rejected() -> None:
 def test_write_file_to_a_full_disk_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old file is kept, and no part of the new file or temporary file is left."""
+    """If the disk is full, the old file is kept, and no temporary file is left."""
     path = tmp_path / "plan"
     path.write_text("before")
 
@@ -82,13 +82,13 @@ def test_write_file_to_a_full_disk_leaves_the_old_file(
 
 
 def test_write_file_to_a_full_device_is_an_error() -> None:
-    """A device is written directly, and an error of writing is reported."""
+    """An error of writing to a device is reported."""
     with pytest.raises(UsageError, match="/dev/full: No space left"):
         files.write_file("/dev/full", "plan")
 
 
 def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
-    """A link stays a link, and its target keeps its mode."""
+    """A link stays a link when its file is replaced, and the target keeps its mode."""
     path, link = tmp_path / "plan", tmp_path / "link"
     path.write_text("before")
     path.chmod(0o640)
@@ -99,7 +99,7 @@ def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
 
 
 def test_write_file_by_two_writers_is_never_mixed(tmp_path: Path) -> None:
-    """Every reader sees the complete content of one of two writers."""
+    """Of two writers of a file, readers see the complete content of one."""
     path = tmp_path / "plan"
     files.write_file(str(path), "a" * 100_000)
     seen = set()
@@ -125,14 +125,14 @@ ANSWERS = (
     "balance-groups -t data", "balance -U loads small", "place -t data", "squeeze doc",
     "compress doc", "redistribute doc", "doc.gz", "-t data small",
 )  # fmt: skip
-"""Arguments that read a file of more than 3000 bytes, expanded."""
+"""Command lines that read a file of more than 3000 bytes, expanded."""
 
 
 @pytest.mark.parametrize("words", ANSWERS)
 def test_max_input_limits_every_source(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file larger than --max-input is rejected; one line names the file and the option."""
+    """A file larger than --max-input is rejected, with the file and the option in one line."""
     raw = as_bytes(allocate(cluster(99)))
     contents = {
         "doc": raw, "doc.gz": gzip.compress(raw), "data": b"x" * 3001, "loads": b"x" * 3001,
@@ -150,7 +150,7 @@ def test_max_input_limits_every_source(
 
 
 def test_max_input_limits_replayed_cases(tmp_path: Path) -> None:
-    """The limit applies to requests and commands; all other cases run."""
+    """--max-input applies to each replayed case; other cases run."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(99))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(99))))
     (tmp_path / "b.args").write_text("balance --json")
@@ -174,12 +174,12 @@ def test_max_input_limits_replayed_cases(tmp_path: Path) -> None:
     ],
 )
 def test_max_input_accepts_sizes_with_units(text: str, size: int) -> None:
-    """A size is in bytes, or has a unit."""
+    """--max-input accepts bytes, and sizes with a unit."""
     assert byte_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "g", "-1", "1.5", "1gi", "9" * 400, "١"])
 def test_max_input_of_another_form_is_rejected(text: str) -> None:
-    """The error names the expected form."""
+    """An invalid --max-input is rejected with the expected form."""
     with pytest.raises(ValueError, match="a size such as"):
         byte_size(text)

@@ -1,6 +1,6 @@
-"""Test that hbal and iallocator compute equal scores for the same files.
+"""Test that hbal and this program compute equal scores for the same files.
 
-``IALLOCATOR_PEER_DATA`` may name a folder with more text files (``*.data``).
+``IALLOCATOR_PEER_DATA`` can name a folder with more text files (``*.data``).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .clusters import LIKE_HAIL, generated, hbal_score, n1_differs_at_start, sco
 pytestmark = pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
 
 SEEDS = 25
-"""Number of clusters of each kind."""
+"""Number of generated clusters of each kind."""
 
 FOLDER = os.environ.get("IALLOCATOR_PEER_DATA")
 FILES = sorted(Path(FOLDER).glob("*.data")) if FOLDER else []
 
 
 def _compared(path: Path) -> Iterator[tuple[float, float]]:
-    """Yield hbal's and iallocator's score of every group in the file that has an online node.
+    """Yield hbal's and the program's score of every group in the file with an online node.
 
     If all nodes are offline, hbal reports no figures.
     """
@@ -46,7 +46,7 @@ def _compared(path: Path) -> Iterator[tuple[float, float]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_written_clusters_have_the_same_score_with_hbal(kind: str, tmp_path: Path) -> None:
-    """A generated cluster that iallocator writes has an equal score in hbal, to 8 decimals."""
+    """A generated cluster, written as text, has its score in hbal, to 8 decimals."""
     compared = 0
     for seed in range(SEEDS):
         cluster = generated(seed, kind, LIKE_HAIL)
@@ -61,7 +61,7 @@ def test_written_clusters_have_the_same_score_with_hbal(kind: str, tmp_path: Pat
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_files_of_other_programs_have_the_same_score_with_hbal(path: Path, tmp_path: Path) -> None:
-    """A file of another program, read and written again, has an equal score in hbal."""
+    """A text file of another program, read and written again, has its score in hbal."""
     found = read_text(path.read_bytes(), path.name, LIKE_HAIL)
     copy = tmp_path / "copy.data"
     text = write_text(found.cluster, State(found.cluster), policy=found.policy, master=found.master)

@@ -26,21 +26,21 @@ from .clusters import LIKE_HAIL, READING
     ],
 )  # fmt: skip
 def test_size_is_read_as_by_htools(text: str, mebibytes: int) -> None:
-    """Lower-case units and the suffix iB are binary.
+    """Sizes have the units of htools.
 
-    Upper-case units and the suffix B are decimal.
+    Lower-case units and the suffix iB are binary. Upper-case units and the suffix B are decimal.
     """
     assert parse_size(text) == mebibytes
 
 
 @pytest.mark.parametrize("text", ["", "g", "1.5g", "-1g", "1k", "1b", "1gi", "1 g b", "0x1", "١"])
 def test_invalid_size_is_distinguished(text: str) -> None:
-    """Text that is not a size is rejected."""
+    """A text that is not a size is rejected."""
     assert parse_size(text) is None
 
 
 def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
-    """Names, sizes and policy are as specified; the master is the first node."""
+    """A simulated cluster has names, sizes and policies as specified; node 1 is the master."""
     found = simulate(["preferred,2,100G,16g,4,2"], READING)
     (group,) = found.cluster.groups
     assert (group.name, group.alloc_policy) == ("group-01", "preferred")
@@ -66,7 +66,7 @@ def test_simulated_cluster_has_groups_and_nodes_as_asked() -> None:
     ],
 )
 def test_invalid_specification_is_rejected(spec: str, expected: str) -> None:
-    """The message has the specification and the invalid part of it."""
+    """An invalid specification of --simulate is rejected with its invalid part."""
     with pytest.raises(UsageError, match=expected) as caught:
         simulate([spec], READING)
     assert f"--simulate {spec}: " in str(caught.value)
@@ -83,7 +83,7 @@ def test_invalid_specification_is_rejected(spec: str, expected: str) -> None:
     ],
 )
 def test_simulated_cluster_is_the_one_of_hspace(specs: list[str], tmp_path: Path) -> None:
-    """The text equals the file that hspace saves, byte for byte."""
+    """A simulated cluster is saved as the file that hspace saves, byte for byte."""
     options = [f"--simulate={spec}" for spec in specs]
     command = ["hspace", *options, "-l", "0", "-S", str(tmp_path / "saved")]
     subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
@@ -95,7 +95,7 @@ def test_simulated_cluster_is_the_one_of_hspace(specs: list[str], tmp_path: Path
 
 @pytest.mark.parametrize(("word", "free"), [("True", 12), ("False", 0)])
 def test_nodes_may_have_exclusive_storage(word: str, free: int) -> None:
-    """The seventh field says it; then spindles serve one instance each."""
+    """The seventh field of --simulate gives nodes exclusive storage."""
     nodes = simulate([f"p,3,100g,16g,8,12,{word}"], READING).cluster.nodes
     assert {node.exclusive_storage for node in nodes} == {word == "True"}
     assert {(node.spindle_count, node.total_spindles) for node in nodes} == {(12, free)}

@@ -11,7 +11,7 @@ from .clusters import LIKE_HAIL, SMALL, read
 
 
 def changed(old: str, new: str) -> str:
-    """Return `SMALL` with one part of it replaced."""
+    """Return the text `SMALL` with `old` replaced by `new`."""
     assert SMALL.count(old) == 1, old
     return SMALL.replace(old, new)
 
@@ -24,7 +24,7 @@ def problem(text: str) -> str:
 
 
 def test_text_with_every_section_gives_the_whole_cluster() -> None:
-    """Groups, nodes, instances, tags and policies are read completely."""
+    """A text file with every section gives a cluster with all of its parts."""
     found = read(SMALL)
     cluster = found.cluster
     node, other = cluster.nodes
@@ -45,7 +45,10 @@ def test_text_with_every_section_gives_the_whole_cluster() -> None:
 
 
 def test_text_with_tags_of_storage_pools_restricts_instances() -> None:
-    """Tags that name pools have the effect that they have in documents; hail ignores them."""
+    """In a text file, tags for storage pools have the effect that they have in documents.
+
+    hail ignores these tags.
+    """
     pool = "iallocator:pool:external:nas"
     text = "g|u|preferred|\n\n" + "".join(
         f"n{k}|100|0|90|200|150|4|N|u|1|{pool if k < 2 else ''}\n" for k in range(3)
@@ -62,7 +65,7 @@ def test_text_with_tags_of_storage_pools_restricts_instances() -> None:
 
 
 def test_text_with_the_fewest_fields_has_the_defaults() -> None:
-    """Files of the oldest versions have the defaults of htools."""
+    """A text file with the fewest fields gives a cluster with the defaults of htools."""
     text = "g|u|preferred|\n\nn|100|0|90|200|150|4|N|u\n\ni|10|50|1|running|Y|n||plain|\n\n"
     cluster = read(text).cluster
     node, instance = cluster.nodes[0], cluster.instances[0]
@@ -73,18 +76,18 @@ def test_text_with_the_fewest_fields_has_the_defaults() -> None:
 
 
 def test_text_with_more_sections_than_known_ignores_them() -> None:
-    """Sections after the policies are ignored, as in htools."""
+    """Sections after the policies in a text file are ignored, as in htools."""
     assert read(SMALL + "\nsomething|else\n").cluster.instances
 
 
 def test_text_with_windows_line_ends_is_read_the_same() -> None:
-    """Line ends of other systems are accepted."""
+    """A text file with line ends of Windows is read."""
     assert len(read(SMALL.replace("\n", "\r\n")).cluster.instances) == 2
 
 
 @pytest.mark.parametrize("field", range(1, 7))
 def test_node_with_a_question_mark_is_offline(field: int) -> None:
-    """A node that could not be queried counts as offline and has no capacity."""
+    """A node with a question mark in a text file is offline and has no capacity."""
     fields = ["node2", "16384", "512", "15872", "409600", "358400", "16"]
     line = "|".join(fields)
     fields[field] = "?"
@@ -95,7 +98,7 @@ def test_node_with_a_question_mark_is_offline(field: int) -> None:
 
 
 def test_node_with_exclusive_storage_has_its_spindles() -> None:
-    """The field for spindles is a count on one kind of storage, and a total on the other."""
+    """The field for spindles is read as a count or as a total, by the node's storage."""
     line = "2||N|0|1|1.0"
     node = read(changed(line, "12||Y|7|1|1.0")).cluster.nodes[1]
     assert node.exclusive_storage
@@ -103,7 +106,7 @@ def test_node_with_exclusive_storage_has_its_spindles() -> None:
 
 
 def test_node_with_negative_amounts_is_read() -> None:
-    """Free memory can be negative in files that htools wrote."""
+    """A negative free memory of a node in a text file is read."""
     cluster = read(changed("|15872|", "|-5|")).cluster
     assert State(cluster).columns[0][1] == -5
 
@@ -117,20 +120,20 @@ def test_node_with_negative_amounts_is_read() -> None:
     ],
 )  # fmt: skip
 def test_instance_status_decides_its_resources(status: str, state: str) -> None:
-    """An instance uses memory unless it is known to be down."""
+    """An instance in a text file uses memory unless its status is that of a stopped one."""
     cluster = read(changed("ADMIN_down", status)).cluster
     assert cluster.instances[0].admin_state == state
 
 
 def test_reading_orders_nodes_and_instances_by_name() -> None:
-    """Of equal nodes, the first by name is chosen, at any position in the file."""
+    """Of equal nodes in a text file, the first one by name is chosen."""
     cluster = read(SMALL.replace("node1|", "nodeX|").replace("uuid-nodeX", "")).cluster
     assert [node.name for node in cluster.nodes] == ["node2", "nodeX"]
     assert [instance.name for instance in cluster.instances] == ["db", "web"]
 
 
 def test_reading_with_compat_hail_reverses_the_order_of_lines() -> None:
-    """Of equal nodes, the last one is chosen, because hail reads the lists in reverse order."""
+    """With --compat hail, the last of equal nodes in a text file is chosen, as in hail."""
     cluster = read(SMALL, LIKE_HAIL).cluster
     assert [node.name for node in cluster.nodes] == ["node2", "node1"]
     assert [instance.name for instance in cluster.instances] == ["db", "web"]
@@ -166,7 +169,7 @@ DAMAGE = [
 
 @pytest.mark.parametrize(("old", "new", "expected"), DAMAGE)
 def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected: str) -> None:
-    """One line names the error and its position."""
+    """A damaged text file is reported in one line with file, line and field."""
     output = problem(changed(old, new))
     assert output.startswith(f"cluster.data:{expected}")
     assert "\n" not in output
@@ -186,5 +189,5 @@ def test_text_with_damage_names_file_line_and_field(old: str, new: str, expected
     ],
 )
 def test_file_that_is_not_a_cluster_is_rejected(text: str, expected: str) -> None:
-    """A file of another format is detected by its first line."""
+    """A file of another format is detected by its first line, and rejected."""
     assert problem(text).startswith(expected)

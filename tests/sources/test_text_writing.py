@@ -20,7 +20,7 @@ kinds = st.sampled_from(KINDS)
 
 
 def same_state(state: State, other: State) -> None:
-    """Fail unless both clusters have the same placement and equal free amounts."""
+    """Assert that both states have the same placement and equal free amounts."""
     assert state.where == other.where
     assert state.reserved == other.reserved
     exclusive = [node.exclusive_storage for node in state.cluster.nodes]
@@ -31,7 +31,7 @@ def same_state(state: State, other: State) -> None:
 
 
 def shaken(state: State, seed: int) -> None:
-    """Move some instances, so that the state differs from the reported one."""
+    """Move some instances of a state at random."""
     nodes = [node.index for node in state.cluster.nodes if node.online]
     for number, instance in enumerate(state.cluster.instances[:6]):
         places = instance.nodes
@@ -48,7 +48,7 @@ def shaken(state: State, seed: int) -> None:
 def test_cluster_written_and_read_is_in_the_same_state(
     seed: int, kind: str, reading: Reading
 ) -> None:
-    """After writing and reading a document's cluster as text, state and scores are equal."""
+    """A document's cluster, written as text and read, has equal state and scores."""
     cluster = generated(seed, kind, reading)
     state = State(cluster)
     text = write_text(cluster, state, backwards=not reading.behaviour.orders_by_name)
@@ -62,7 +62,7 @@ def test_cluster_written_and_read_is_in_the_same_state(
 @settings(max_examples=60, deadline=None)
 @given(seeds, kinds)
 def test_state_after_moves_written_and_read_is_the_same(seed: int, kind: str) -> None:
-    """The file has the amounts that the nodes would report after the moves."""
+    """A state after moves, written as text and read, has the amounts after the moves."""
     cluster = generated(seed, kind)
     # where it is not known what they will take, the start alone decides what is left
     assume(not any(i.forthcoming and i.spindles is None for i in cluster.instances))
@@ -88,7 +88,7 @@ def test_text_read_and_written_again_is_the_same_text(seed: int, kind: str) -> N
 
 
 def test_small_text_keeps_policy_and_master() -> None:
-    """Values that the cluster model does not have are kept beside it."""
+    """The policies and the master of a text file are kept when it is written again."""
     found = read(SMALL, LIKE_HAIL)
     text = write_text(
         found.cluster, State(found.cluster), policy=found.policy, master=found.master,
@@ -99,7 +99,7 @@ def test_small_text_keeps_policy_and_master() -> None:
 
 @pytest.mark.parametrize("name", ["a|b", "a\nb"])
 def test_name_that_would_break_the_format_is_not_written(name: str) -> None:
-    """A name that would make the file unreadable is an error."""
+    """A name that would make the text file unreadable is an error."""
     cluster = read(SMALL).cluster
     cluster.groups[0].name = name
     with pytest.raises(UsageError, match="cannot be written"):
@@ -107,7 +107,7 @@ def test_name_that_would_break_the_format_is_not_written(name: str) -> None:
 
 
 def test_tag_with_a_comma_is_not_written() -> None:
-    """A tag with a comma is an error, because it would be read as two tags."""
+    """A tag with a comma is an error in a text file, as it would be read as two tags."""
     cluster = read(SMALL).cluster
     cluster.nodes[0].tags = ["a,b"]
     with pytest.raises(UsageError, match="cannot be written"):

@@ -1,4 +1,4 @@
-"""Test that no answer moves an instance to a group without access to its storage pools."""
+"""Test that no answer moves an instance to nodes without access to its storage pools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEEDS = [range(start, start + 40) for start in seeds(40, 160)[::40]]
 
 
 def new(rng: Random, document: Json) -> Json:
-    """Return a request for an instance in some pool."""
+    """Return a request for an instance in a random pool."""
     return allocate(
         document,
         memory=rng.randint(1, 1500),
@@ -31,7 +31,10 @@ def new(rng: Random, document: Json) -> Json:
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_new_instance_goes_only_to_nodes_with_access_to_its_pool(seeds: range) -> None:
-    """The answer, all alternatives and all potential secondaries have access to the pool."""
+    """A new instance is placed only on nodes with access to its storage pool.
+
+    Alternatives and potential secondaries have access, too.
+    """
     placed = rejected = 0
     for seed in seeds:
         rng = Random(seed)
@@ -60,7 +63,7 @@ def test_new_instance_goes_only_to_nodes_with_access_to_its_pool(seeds: range) -
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
 def test_moved_instance_stays_in_its_pool(kind: str, seeds: range) -> None:
-    """After every kind of move, the instance is on nodes with access to its pool."""
+    """After every kind of request, a moved instance is on nodes with access to its pool."""
     moved = 0
     for seed in seeds:
         rng = Random(seed)
@@ -76,7 +79,7 @@ def test_moved_instance_stays_in_its_pool(kind: str, seeds: range) -> None:
 
 
 def request(kind: str, name: str, raw: Json) -> Json:
-    """Return a request to move one instance."""
+    """Return a request of type `kind` to move the instance `name`."""
     if kind == "relocate":
         return {"type": kind, "name": name, "required_nodes": 1, "relocate_from": raw["nodes"]}
     if kind == "node-evacuate":
@@ -95,7 +98,7 @@ def ends_in(solutions: list[Json]) -> list[list[str]]:
 
 
 def test_potential_secondaries_are_listed_by_score() -> None:
-    """The nodes for a failover have the order of the placements."""
+    """The potential secondaries of an answer are sorted by score."""
     compared = 0
     for seed in seeds(15, 40):
         rng = Random(seed)
@@ -112,7 +115,7 @@ def test_potential_secondaries_are_listed_by_score() -> None:
 def test_kernels_with_and_without_arrays_reject_the_same_nodes(
     forms: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Answers are equal with and without the array library."""
+    """Kernels with and without arrays reject the same nodes for storage pools."""
     from iallocator import scoring
 
     plain = [respond(case(seed)) for seed in range(30)]
@@ -121,13 +124,13 @@ def test_kernels_with_and_without_arrays_reject_the_same_nodes(
 
 
 def case(seed: int) -> Json:
-    """Return a request in a super cluster."""
+    """Return a request in a random super cluster with storage pools."""
     rng = Random(seed)
     return new(rng, super_cluster(rng))
 
 
 def test_balancing_moves_stay_in_the_pool() -> None:
-    """Every move of a plan ends on a node with access to the pool, and the plan is verified."""
+    """`balance` moves instances only to nodes with access to their storage pools."""
     moves = 0
     for seed in range(8):
         document = super_cluster(Random(f"balance/{seed}"), groups=1)
@@ -148,7 +151,7 @@ def test_balancing_moves_stay_in_the_pool() -> None:
 def test_evacuation_of_secondaries_moves_no_instance_without_a_secondary(
     options: tuple[str, ...],
 ) -> None:
-    """An instance on shared storage has no secondary, so no group is offered or used."""
+    """Evacuation of secondaries neither moves nor offers to move an instance without one."""
     held = {"shared": rbd("node1"), "drbd": instance("node2", "node1")}
     document = cluster({"pair": 2, "other": 2}, instances=held)
     wanted = {"type": "node-evacuate", "instances": ["shared", "drbd"]}
@@ -162,7 +165,7 @@ def test_evacuation_of_secondaries_moves_no_instance_without_a_secondary(
 
 
 def test_explanation_of_secondaries_names_no_other_group_for_an_instance_without_one() -> None:
-    """The explanation has neither another group nor a lack of time as the reason."""
+    """`explain` of evacuated secondaries names no other group for an instance without one."""
     document = cluster({"a": 2, "b": 2}, instances={"web": rbd("node1")})
     wanted = {"type": "node-evacuate", "instances": ["web"], "evac_mode": "secondary-only"}
     text = printed("explain", document=document | {"request": wanted})

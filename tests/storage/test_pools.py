@@ -22,12 +22,12 @@ NAS = ("external", "nas")
 
 
 def listed(*pools: Json) -> Json:
-    """Return the members of a node that lists these pools."""
+    """Return members of a node that make it list the storage pools `pools`."""
     return {"storage_pools": list(pools)}
 
 
 def places(document: Json, **wanted: Any) -> set[str]:
-    """Return the nodes where an instance can be placed, without N+1."""
+    """Return the nodes on which an instance can be placed, without N+1."""
     response = respond(allocate(document, **wanted), "--n1=off", "--top=99")
     return {
         node
@@ -38,7 +38,7 @@ def places(document: Json, **wanted: Any) -> set[str]:
 
 
 def pool_of(document: Json, **wanted: Any) -> tuple[str, str] | None:
-    """Return the pool of a new instance."""
+    """Return the storage pool of a new instance."""
     _, request = read(as_bytes(allocate(document, **wanted)), Settings())
     pools = pools_of(request.instance)  # type: ignore[union-attr]
     return pools[0] if pools else None
@@ -77,20 +77,20 @@ def two_nas(**more: Json) -> Json:
     ],
 )
 def test_pool_of_an_instance(template: str, members: Json, expected: tuple[str, str]) -> None:
-    """The order is: fields, tags, disks, disk template."""
+    """The pool of an instance is read from fields, then tags, disks and disk template."""
     assert pool_of(cluster(2), disk_template=template, **members) == expected
     assert pool_of(two_nas(), disk_template=template, **members) == expected
 
 
 def test_volume_group_is_a_pool_where_nodes_name_volume_groups() -> None:
-    """Otherwise all disks are in the pool of the node's free disk."""
+    """A volume group is a pool if some node lists volume groups."""
     fast = [{"size": 1, "vg": "fast"}]
     document = cluster(2, changes={"node1": listed(internal("fast"), internal("slow"))})
     assert pool_of(document, disk_template="plain", disks=fast) == ("internal", "fast")
 
 
 def test_disk_parameters_name_the_pool() -> None:
-    """Parameters of the group come before those of the cluster; an instance keeps its own pool."""
+    """Disk parameters name the pool: first those of the group, then those of the cluster."""
     document = cluster({"a": 2, "b": 2}, instances={"old": rbd("node1")})
     document["diskparams"] = {"rbd": {"pool": "common"}}
     assert pool_of(document, disk_template="rbd") == ("external", "common")
@@ -109,7 +109,7 @@ def test_disk_parameters_name_the_pool() -> None:
 
 
 def test_node_with_listed_pools_has_access_to_no_others() -> None:
-    """With the field, a node has no access to other pools, also for internal storage."""
+    """A node that lists its pools has access to no others, also of internal storage."""
     document = two_nas(node4=listed(external("san")))
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2"}
     assert places(document, disk_template="rbd", storage_pool="tape") == set()
@@ -118,7 +118,7 @@ def test_node_with_listed_pools_has_access_to_no_others() -> None:
 
 
 def test_tags_of_nodes_and_groups_restrict_access_to_the_pools_of_instances() -> None:
-    """A tag does not restrict other storage, or instances that name no pool."""
+    """A tag of a node or group restricts only instances with a pool of this storage."""
     document = cluster({"a": 2, "b": 2})
     document["nodegroups"]["uuid-a"]["tags"] = ["iallocator:pool:external:nas"]
     document["nodes"]["node3"]["tags"] = ["iallocator:pool:external:san"]
@@ -132,13 +132,13 @@ def test_tags_of_nodes_and_groups_restrict_access_to_the_pools_of_instances() ->
 
 
 def test_tags_of_instances_alone_restrict_nothing() -> None:
-    """If no node names its pools, answers are unchanged."""
+    """Tags of instances for pools have no effect if no node names pools."""
     document = cluster(3)
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2", "node3"}
 
 
 def test_plain_disks_on_external_storage_use_no_disk_of_nodes() -> None:
-    """Storage declared as external is external for any template, and moves as such."""
+    """Instances with plain disks on external storage use no disk of nodes, and can move."""
     full = {"free_disk": 0}
     changes = {"node1": full, "node2": full}
     there = instance("node1", disk_template="plain", storage_type="external", storage_pool="nas")
@@ -151,14 +151,14 @@ def test_plain_disks_on_external_storage_use_no_disk_of_nodes() -> None:
 
 
 def test_compat_hail_ignores_pools() -> None:
-    """Pools are ignored, because hail has none."""
+    """With --compat hail, pools are ignored."""
     request = allocate_rbd(two_nas(), storage_pool="tape")
     assert not respond(request)["success"]
     assert respond(request, "--compat=hail")["success"]
 
 
 def test_evacuation_falls_back_to_groups_with_access_to_the_pool() -> None:
-    """If its group rejects an instance, only groups with access to its pools are tried."""
+    """An evacuation to another group tries only groups with access to the pools."""
     one = rbd("node1", storage_pool="nas")
     nas, san = listed(external("nas")), listed(external("san"))
     changes = {"node1": nas, "node2": san, "node3": san, "node4": nas, "node5": nas}
@@ -178,7 +178,7 @@ def test_evacuation_falls_back_to_groups_with_access_to_the_pool() -> None:
 
 
 def volume_groups(*free: int, disk: int = 0) -> Json:
-    """Return nodes with this free space in the volume group fast, and no other capacity."""
+    """Return nodes with these free MiB in the volume group fast, and no other capacity."""
     return cluster(
         len(free),
         changes={
@@ -192,7 +192,7 @@ def volume_groups(*free: int, disk: int = 0) -> Json:
 
 
 def on_fast(*sizes: int) -> Json:
-    """Return disks in the volume group fast."""
+    """Return disks of these sizes in the volume group fast."""
     return {"disks": [{"size": size, "vg": "fast", "spindles": 1} for size in sizes]}
 
 
@@ -211,14 +211,14 @@ def on_fast(*sizes: int) -> Json:
 def test_disks_count_in_their_pool(
     template: str, sizes: tuple[int, ...], expected: set[str]
 ) -> None:
-    """Some space must remain in the pool; the free disk of the node is ignored."""
+    """Disks use the free space of their pool, not that of the node."""
     document = volume_groups(1000, 2000, 3000)
     found = places(document, disk_template=template, **on_fast(*sizes))
     assert found == expected
 
 
 def test_disks_in_two_pools_count_in_both() -> None:
-    """Each disk counts in its own pool."""
+    """Disks in two pools use the free space of each."""
     disks = [{"size": 600, "vg": "fast", "spindles": 1}, {"size": 600, "spindles": 1}]
     assert places(volume_groups(601, 600, 9000, disk=601), disk_template="plain", disks=disks) == {
         "node1", "node3",
@@ -227,7 +227,7 @@ def test_disks_in_two_pools_count_in_both() -> None:
 
 
 def test_instances_of_a_batch_use_the_pool_one_after_the_other() -> None:
-    """The space of earlier instances is not available to later ones."""
+    """Instances of a batch use the free space of a pool one after the other."""
     wanted = [
         allocate({}, name=f"new{k}", disk_template="plain", memory=128, **on_fast(400))["request"]
         for k in range(4)
@@ -240,7 +240,7 @@ def test_instances_of_a_batch_use_the_pool_one_after_the_other() -> None:
 
 
 def test_free_disk_of_a_node_is_that_of_its_only_volume_group() -> None:
-    """Its sizes replace those of the node, and disks without a pool are in it."""
+    """The free disk of a node is that of its only volume group."""
     change = {"free_disk": 5, "total_disk": 5, **listed(internal("xenvg", 9000, 1000))}
     document = cluster(1, changes={"node1": change})
     for disks in ([{"size": 999, "vg": "xenvg"}], [{"size": 999}]):
@@ -250,7 +250,7 @@ def test_free_disk_of_a_node_is_that_of_its_only_volume_group() -> None:
 
 
 def test_file_pool_is_a_limit() -> None:
-    """A file pool with sizes is a limit; hail has none for file instances."""
+    """A file pool with sizes limits file instances, except with --compat hail."""
     document = cluster(1, changes={"node1": listed(internal("file", 900, 500))})
     assert places(document, disk_template="file", disk=499) == {"node1"}
     assert places(document, disk_template="file", disk=500) == set()
@@ -260,7 +260,7 @@ def test_file_pool_is_a_limit() -> None:
 
 
 def test_nodes_without_internal_storage_are_balanced() -> None:
-    """The disk statistics use only the other nodes; without any, they are 0."""
+    """Statistics about disks use only nodes with internal storage."""
     compared = 0
     for seed in range(30):
         rng = Random(seed)
@@ -302,7 +302,7 @@ def test_nodes_without_internal_storage_are_balanced() -> None:
     ],
 )  # fmt: skip
 def test_invalid_pools_are_reported(where: str, members: Json, expected: str) -> None:
-    """The parser and ``--validate`` report the first error."""
+    """Invalid pools are reported by the parser and by --validate."""
     document = allocate_rbd(cluster(2))
     place = document
     for key in where.split("/"):

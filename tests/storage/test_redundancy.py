@@ -1,4 +1,4 @@
-"""Compare N+1 of shared storage, with storage pools that overlap on nodes, with brute force."""
+"""Test N+1 of instances on shared storage with overlapping pools against brute force."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CHUNKS = [range(start, start + 200) for start in range(0, 1000, 200)]
 POOLS = ("nas", "san", "ceph")
 
 MOST_SLOW = [CHUNKS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in CHUNKS[1:])]
-"""The first chunk is in every run, the others only in slow runs."""
+"""The seeds in chunks, of which only the first one is in every run."""
 
 
 def tight(rng: Random, local: bool = False) -> Json:
-    """Return nodes with tens of MiB and access to some of three pools, and a request.
+    """Return small nodes with access to some of three pools, and a request.
 
-    With `local` there are also plain instances in volume groups, and drbd ones.
+    With `local`, there are also plain instances in volume groups, and drbd ones.
     """
     count, memory = rng.randint(3, 5), rng.choice((16, 30, 60))
     reach = {f"node{k}": rng.sample(POOLS, rng.choice((1, 2, 2, 3))) for k in range(1, count + 1)}
@@ -56,7 +56,7 @@ def tight(rng: Random, local: bool = False) -> Json:
 def resident(
     rng: Random, home: str, nodes: list[str], pools: list[str], size: int, local: bool
 ) -> Json:
-    """Return an instance on `home` of this size."""
+    """Return an instance of `size` MiB on `home`."""
     kind = rng.choice(("rbd", "rbd", "plain", "drbd")) if local else "rbd"
     if kind == "drbd":
         return instance(home, rng.choice([n for n in nodes if n != home]), memory=size, disk=1)
@@ -69,11 +69,11 @@ def resident(
 
 
 class Brute:
-    """Simulate failures of the document in lists, by definition.
+    """A simulation of failures in lists, by definition, from a document alone.
 
-    All instances are external and run. So a score is three spreads over the online nodes: of free
-    memory, of virtual cpus and, four times, of the primaries. Each instance on another node adds 4,
-    and each primary there 16.
+    All instances are external and run. The score is a sum of deviations over the online nodes: of
+    free memory, of virtual cpus and, four times, of the primaries. Each instance on another node
+    adds 4, and each primary there 16.
     """
 
     def __init__(self, document: Json, strict: bool) -> None:
@@ -129,7 +129,7 @@ class Brute:
 @pytest.mark.parametrize("seeds", MOST_SLOW, ids=str)
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_n1_of_overlapping_partitions_equals_brute_force(mode: str, seeds: range) -> None:
-    """The result for every placement of the new instance equals that of the definition."""
+    """N+1 accepts a placement on overlapping pools as the definition does."""
     reported: Counter[bool] = Counter()
     for seed in seeds:
         document = tight(Random(f"pools/{seed}"))
@@ -164,7 +164,7 @@ def cases(mode: str, seeds: range) -> Iterator[tuple[str, Case]]:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_bounds_result_on_shares_is_that_of_the_simulation(mode: str) -> None:
-    """A failure reported as tolerated is tolerated, one reported as lost is not."""
+    """With pools, a failure that bounds call tolerated is tolerated, and a lost one lost."""
     counts: Counter[int] = Counter()
     restricted = 0
     for name, case in cases(mode, seeds(80, 350)):
@@ -184,7 +184,7 @@ def test_bounds_result_on_shares_is_that_of_the_simulation(mode: str) -> None:
 
 
 def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> None:
-    """Assert that the spare memory can be removed from any single node."""
+    """Assert that the failure is tolerated without the spare memory of any single node."""
     memory, failovers = case.state.columns[0], demand_of(case.state, (node,), case.rules).failovers
     for target in targets:
         if target not in failovers:
@@ -197,7 +197,7 @@ def assert_spare(case: Case, node: int, spare: float, targets: list[int]) -> Non
 def test_failures_simulated_at_once_respect_pools(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batched simulation has the losses of the simple one."""
+    """With pools, failures simulated in arrays have the losses of single simulations."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
     for seed in seeds(35, 150):

@@ -1,4 +1,4 @@
-"""Compare placements, plans and capacity with several volume groups with brute force."""
+"""Test several volume groups in placements, plans and capacity against brute force."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.seeds import seeds
 GROUPS = ("lvm", "fast", "slow")
 
 METADATA = 128
-"""MiB of metadata of each drbd disk, in ``lvm`` if the disk names no other group."""
+"""MiB of metadata of each drbd disk; by default, they are in ``lvm``."""
 
 Free = dict[str, dict[str, int]]
-"""Node -> volume group -> free MiB; a group that the node lacks is missing."""
+"""Node -> volume group -> free MiB; a volume group that the node lacks is missing."""
 
 
 def some_disks(rng: Random, template: str, groups: tuple[str, ...] = GROUPS) -> list[Json]:
-    """Return one or two disks in some of `groups`."""
+    """Return one or two disks in some of the volume groups `groups`."""
     found = []
     for _ in range(rng.choice((1, 1, 2))):
         disk = {"size": rng.choice((300, 700, 1500)), "vg": rng.choice(groups), "spindles": 1}
@@ -34,7 +34,7 @@ def some_disks(rng: Random, template: str, groups: tuple[str, ...] = GROUPS) -> 
 
 
 def needs(disks: list[Json], template: str) -> Counter[str]:
-    """Return the MiB that disks take in each volume group, on each node, by definition."""
+    """Return the MiB that disks use in each volume group of a node, by definition."""
     found: Counter[str] = Counter()
     for disk in disks:
         found[disk["vg"]] += disk["size"]
@@ -44,17 +44,17 @@ def needs(disks: list[Json], template: str) -> Counter[str]:
 
 
 def takes(free: dict[str, int], needed: Counter[str]) -> bool:
-    """Return whether a node has each volume group, and 1 MiB remains in each."""
+    """Return whether a node has each volume group, with at least 1 MiB left in each."""
     return all(group in free and free[group] > size for group, size in needed.items())
 
 
 def total_of(disks: list[Json], template: str) -> int:
-    """Return ``disk_space_total`` of these disks."""
+    """Return the request member ``disk_space_total`` for these disks."""
     return sum(needs(disks, template).values())
 
 
 def world(rng: Random, template: str) -> tuple[Json, Free]:
-    """Return three to five nodes with some volume groups each and instances, and what is free."""
+    """Return three to five nodes with volume groups and instances, and their free MiB."""
     names = [f"node{k}" for k in range(1, rng.randint(4, 6))]
     free: Free = {
         name: {vg: rng.choice((2000, 4000, 6000)) for vg in GROUPS if rng.random() < 0.6}
@@ -98,7 +98,7 @@ def asked_for(rng: Random, document: Json, template: str, name: str = "new") -> 
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])
 def test_allocations_equal_brute_force(template: str) -> None:
-    """The possible placements are those on nodes with free space in each volume group."""
+    """An allocation can use exactly the nodes with free space in each volume group."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(40, 800):
         rng = Random(f"volume-groups/{template}/{seed}")
@@ -117,7 +117,7 @@ def test_allocations_equal_brute_force(template: str) -> None:
 
 
 def test_batch_is_placed_if_there_is_a_way() -> None:
-    """An exact search finds the places of all instances, if their volume groups can hold them."""
+    """Exact search places a batch if the volume groups can hold all of it."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(25, 400):
         rng = Random(f"volume-groups/batch/{seed}")
@@ -138,7 +138,7 @@ def test_batch_is_placed_if_there_is_a_way() -> None:
 
 
 def test_evacuations_equal_brute_force() -> None:
-    """A drbd instance gets a new secondary if and only if another node has the free space."""
+    """A drbd instance gets a new secondary if and only if a node has the free space."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(25, 400):
         rng = Random(f"volume-groups/evacuate/{seed}")
@@ -164,7 +164,7 @@ def test_evacuations_equal_brute_force() -> None:
     [("balance", ()), ("balance", ("--no-instance-moves",)), ("squeeze", ("--drbd",))],
 )
 def test_plans_keep_within_volume_groups(command: str, words: tuple[str, ...]) -> None:
-    """After each move, each node has 1 MiB free in the volume groups of its new disks."""
+    """After each move, nodes have 1 MiB free in the volume groups of their new disks."""
     copies = 0
     for seed in seeds(3, 250):
         document, free = world(Random(f"volume-groups/plan/{seed}"), "drbd")
@@ -187,7 +187,7 @@ def test_plans_keep_within_volume_groups(command: str, words: tuple[str, ...]) -
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])
 def test_capacity_equals_brute_force(template: str) -> None:
-    """As many new instances fit as the free space in ``lvm`` of the nodes that have it."""
+    """`capacity` places as many instances as the volume group ``lvm`` of nodes permits."""
     for seed in seeds(4, 200):
         rng = Random(f"volume-groups/capacity/{template}/{seed}")
         document, free = world(rng, template)
@@ -211,7 +211,7 @@ def test_capacity_equals_brute_force(template: str) -> None:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_volume_groups_do_not_change_the_n1_of_drbd(mode: str) -> None:
-    """A failover needs no new disk, so full volume groups do not forbid it."""
+    """Full volume groups do not change N+1 of drbd, as a failover needs no new disk."""
     outcomes: Counter[bool] = Counter()
     for seed in seeds(10, 300):
         rng = Random(f"volume-groups/n1/{seed}")
@@ -236,7 +236,7 @@ def test_volume_groups_do_not_change_the_n1_of_drbd(mode: str) -> None:
 
 
 def test_make_room_moves_disks_between_their_volume_groups() -> None:
-    """An instance leaves a full volume group for a node with space in it."""
+    """`make-room` moves an instance off a full volume group to a node with space in it."""
     disks = [{"size": 500, "vg": "fast", "metavg": "lvm", "spindles": 1}]
     held = instance("node1", "node2", memory=100, disks=disks, disk_space_total=628)
     document = cluster(4, memory=30000, cpus=64, instances={"old": held})

@@ -1,4 +1,4 @@
-"""Test nodes that list their volume groups, which says nothing about their other storage."""
+"""Test nodes that list their volume groups, but no other storage."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .worlds import internal
 
 
 def groups(lvm: int | None = None, **others: int | None) -> Json:
-    """Return the members of a node with these volume groups, by their free MiB."""
+    """Return members of a node that list these volume groups with their free MiB."""
     named = {**({} if lvm is None else {"lvm": lvm}), **others}
     listed = [{"name": name, "total": 9000, "free": free} for name, free in named.items()]
     return {"volume_groups": listed}
 
 
 def two_of_three(**instances: Json) -> Json:
-    """Return three nodes; the second has also the volume group fast, and the third has no lvm."""
+    """Return three nodes; the second also has the volume group fast, the third has no lvm."""
     changes = {"node1": groups(5000), "node2": groups(5000, fast=1000), "node3": groups(fast=2000)}
     return cluster(3, changes=changes, instances=instances)
 
 
 def disks(*placed: tuple[int, str]) -> list[Json]:
-    """Return disks of these sizes in MiB, in these volume groups; "" names none."""
+    """Return disks of these MiB in these volume groups; "" names none."""
     return [{"size": size, **({"vg": vg} if vg else {})} for size, vg in placed]
 
 
@@ -53,12 +53,12 @@ def disks(*placed: tuple[int, str]) -> list[Json]:
     ],
 )  # fmt: skip
 def test_disks_require_their_volume_groups(wanted: Json, expected: set[str]) -> None:
-    """A node without the volume group of a disk, or without free space in it, is rejected."""
+    """A node is rejected without the volume group of a disk, or without free space in it."""
     assert places(two_of_three(), disk_template="plain", **wanted) == expected
 
 
 def test_other_storage_is_open() -> None:
-    """The list closes volume groups only: file and shared storage are unchanged."""
+    """A list of volume groups does not restrict file and shared storage."""
     everywhere = {"node1", "node2", "node3"}
     for template in ("rbd", "file", "diskless", "ext"):
         assert places(two_of_three(), disk_template=template) == everywhere, template
@@ -67,14 +67,14 @@ def test_other_storage_is_open() -> None:
 
 
 def test_free_space_of_lvm_is_that_of_the_node() -> None:
-    """The figures of ``lvm`` replace those of the node; one group alone changes nothing else."""
+    """The figures of the volume group ``lvm`` replace those of the node."""
     document = cluster(2, changes={"node1": {"free_disk": 1, **groups(700)}})
     assert "node1" in places(document, disk_template="plain", disks=disks((699, "")))
     assert "node1" not in places(document, disk_template="plain", disks=disks((700, "")))
 
 
 def test_metadata_of_drbd_is_in_the_volume_group_of_the_cluster() -> None:
-    """Ganeti creates metadata there, so a node needs both, unless the disk names another one."""
+    """Metadata of drbd disks is in the cluster's volume group unless the disk names another."""
     changes = {f"node{k}": groups(None if k == 3 else 200, fast=1000) for k in (1, 2, 3)}
     document = cluster(3, changes=changes)
     wanted = {"disk_template": "drbd", "disks": disks((999, "fast"))}
@@ -86,7 +86,7 @@ def test_metadata_of_drbd_is_in_the_volume_group_of_the_cluster() -> None:
 
 
 def test_tags_choose_nodes_and_disks_take_space_in_their_volume_group() -> None:
-    """A tag that is no volume group restricts the nodes; the free space is that of the disks."""
+    """A tag that is no volume group restricts nodes; disks use their own volume group."""
     document = two_of_three()
     document["nodes"]["node2"]["tags"] = ["iallocator:pool:internal:dear"]
     tagged = {"disk_template": "plain", "tags": ["iallocator:pool:internal:dear"]}
@@ -96,7 +96,7 @@ def test_tags_choose_nodes_and_disks_take_space_in_their_volume_group() -> None:
 
 
 def test_instance_keeps_to_nodes_with_its_volume_group() -> None:
-    """An evacuation of drbd disks finds the only node with space in the volume group."""
+    """An evacuation moves drbd disks to the only node with space in their volume group."""
     held = instance("node2", "node3", disk_template="drbd",
                     disks=[{"size": 400, "vg": "fast", "metavg": "fast"}])  # fmt: skip
     document = cluster(5, instances={"one": held}, changes={
@@ -112,14 +112,14 @@ def test_instance_keeps_to_nodes_with_its_volume_group() -> None:
 
 
 def test_node_without_a_list_has_the_volume_group_of_the_cluster() -> None:
-    """A node that did not answer may have it; it has no other one that some node lists."""
+    """A node without a list has the cluster's volume group, and no other that is listed."""
     document = cluster(2, changes={"node1": groups(5000, fast=5000)})
     assert places(document, disk_template="plain", disks=disks((9, ""))) == {"node1", "node2"}
     assert places(document, disk_template="plain", disks=disks((9, "fast"))) == {"node1"}
 
 
 def test_ganeti_names_the_volume_group_of_every_new_disk() -> None:
-    """If nodes have tags only, a volume group without a tag is open to all nodes."""
+    """If only tags name volume groups, one without a tag is on all nodes."""
     document = cluster(2)
     document["nodes"]["node1"]["tags"] = ["iallocator:pool:internal:ssd"]
     wanted: dict[str, Any] = {"disk_template": "plain", "disks": disks((9, "xenvg"))}
@@ -128,14 +128,14 @@ def test_ganeti_names_the_volume_group_of_every_new_disk() -> None:
 
 
 def test_compat_hail_does_not_look_at_volume_groups() -> None:
-    """Hail has one volume group per node, that of the cluster."""
+    """With --compat hail, only the cluster's volume group of a node is used."""
     request = allocate(two_of_three(), disk_template="plain", disks=disks((9, "gone")))
     assert not respond(request)["success"]
     assert respond(request, "--compat=hail")["success"]
 
 
 def test_reason_has_the_numbers(tmp_path: Path) -> None:
-    """A full volume group and a missing one have a reason each."""
+    """A rejection has the numbers of a full volume group, or the name of a missing one."""
     request = allocate(two_of_three(), disk_template="plain", disks=disks((1500, "fast")))
     file = tmp_path / "request.json"
     file.write_bytes(as_bytes(request))
@@ -157,7 +157,7 @@ def test_reason_has_the_numbers(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_wrong_lists_are_reported(members: Json, expected: str) -> None:
-    """The parser and ``--validate`` report the first error."""
+    """Wrong lists of volume groups are reported by the parser and by --validate."""
     document = allocate(cluster(2), disk_template="plain")
     document["nodes"]["node1"] |= members
     with pytest.raises(RequestError) as caught:

@@ -24,7 +24,7 @@ def internal(name: str, total: int | None = None, free: int | None = None) -> Js
 
 
 def super_cluster(rng: Random, groups: int = 3, memory: int = 8192) -> Json:
-    """Return groups of nodes with some of a few pools, and instances with these pools.
+    """Return groups of nodes with access to a few pools, and instances in these pools.
 
     Every node lists its pools; most nodes of a group have equal lists.
     """

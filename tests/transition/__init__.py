@@ -1,1 +1,1 @@
-"""Test transitions: the dependencies, and the safety of every allowed order."""
+"""Test transitions: the dependencies, and the safety of every permitted order."""

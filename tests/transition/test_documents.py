@@ -42,7 +42,7 @@ def evacuate(base: Json, mode: str, *names: str) -> Json:
 @pytest.mark.parametrize("kind", MOVES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_transition_of_a_response_is_safe_and_leads_to_the_result(kind: str, seed: int) -> None:
-    """Executed on the model in any allowed order, it ends at the placement of the result."""
+    """A transition, executed in any permitted order, ends at the placement of the result."""
     raw = document(seed, kind)
     found = response(raw, "--n1=off")
     moved = {name: nodes for name, _, nodes in found["result"][0]} if found["success"] else {}
@@ -76,7 +76,7 @@ def test_transition_of_a_response_is_safe_and_leads_to_the_result(kind: str, see
 
 
 def test_jobs_of_the_result_follow_the_transition() -> None:
-    """A failover to a node depends on the job of the instance that must leave it first."""
+    """A job that moves an instance to a node depends on the job that frees the node."""
     held = {
         "first": instance("node1", "node2", memory=6000),
         "second": instance("node3", "node1", memory=6000),
@@ -95,14 +95,17 @@ def test_jobs_of_the_result_follow_the_transition() -> None:
 
 
 def test_compat_hail_has_no_transition() -> None:
-    """The answer is hail's, without additional members."""
+    """With --compat hail, answers have no transition."""
     base = cluster(3, instances={"a": instance("node1", "node2")})
     found = response(evacuate(base, "primary-only", "a"), "--compat=hail")
     assert set(found) == {"success", "info", "result", "solutions"}
 
 
 def test_fencing_is_only_in_the_transition() -> None:
-    """Ganeti receives three opcodes; instances of the offline node depend on the fencing."""
+    """Fencing is a step of the transition, but no opcode for Ganeti.
+
+    Instances of the offline node depend on the fencing.
+    """
     held = {"a": instance("node1", "node2"), "b": instance("node3", "node2")}
     base = cluster(4, instances=held, changes={"node1": {"offline": True}})
     found = response(evacuate(base, "primary-only", "a", "b"), "--n1=off")
@@ -114,7 +117,7 @@ def test_fencing_is_only_in_the_transition() -> None:
 
 
 def test_shuffled_document_has_the_same_transition() -> None:
-    """The bytes are equal for any order of nodes and instances."""
+    """The transition is byte-equal for any order of nodes and instances in the document."""
     raw = document(3, "node-evacuate")
     turned = {**raw}
     for table in ("nodes", "instances", "nodegroups"):
@@ -130,7 +133,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", ["steps.svg", "steps.dot"])
 def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> None:
-    """The output is JSON that fits the schema, lines, and a graph in a file."""
+    """`balance` has a transition in its JSON, its text and its graph."""
     held = {f"vm{k}": instance("node1", "node2", memory=1000) for k in range(5)}
     path, drawn = tmp_path / "cluster.json", tmp_path / name
     path.write_bytes(as_bytes(evacuate(cluster(4, instances=held), "all", "vm0")))
@@ -150,7 +153,7 @@ def test_balance_has_a_transition_and_draws_it(name: str, tmp_path: Path) -> Non
 
 
 def test_explain_reports_the_transition() -> None:
-    """The steps are in a table with their dependencies."""
+    """`explain` has the steps of the transition in a table with their dependencies."""
     from iallocator.commands.other_options import Explain
     from iallocator.explain.explain import explain
     from iallocator.render import text_of
@@ -170,7 +173,7 @@ def test_explain_reports_the_transition() -> None:
 
 
 def test_instance_on_shared_storage_needs_no_spindles_of_its_own() -> None:
-    """An instance without dedicated spindles fits on a node with none of them free."""
+    """On exclusive storage without free spindles, an instance on shared storage fits."""
     web = rbd("node1")
     document = cluster(nodes=2, memory=16384, instances={"web": web})
     for node in document["nodes"].values():

@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def transition(seed: int) -> Transition:
-    """Return a transition of shared and drbd instances; odd names need quoting."""
+    """Return a transition of shared and drbd instances; odd seeds have names with quotes."""
     one = world(seed, drbd=0.4)
     found = plan_transition(one.state, one.wanted)
     if seed % 2:
@@ -36,7 +36,7 @@ def transition(seed: int) -> Transition:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_jobs_depend_as_steps_wait(seed: int) -> None:
-    """A job starts when all dependencies of its first step are in completed jobs."""
+    """A job is executed after the jobs on which its first step depends."""
     found = transition(seed)
     document = transition_document(found)
     waits = {step["number"]: step["after"] for step in document["steps"]}
@@ -56,7 +56,7 @@ def test_jobs_depend_as_steps_wait(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lines_have_every_step_and_wait(seed: int) -> None:
-    """Each step has one numbered line with its dependencies."""
+    """The text of a transition has a numbered line for each step with its dependencies."""
     document = transition_document(transition(seed))
     page = Page(width=10_000)
     page.verbose = True
@@ -72,7 +72,7 @@ def test_lines_have_every_step_and_wait(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_dot_has_a_box_per_step_and_an_arrow_per_wait(seed: int) -> None:
-    """Quotes in names are escaped."""
+    """A graph in dot has a box for each step and an arrow for each dependency."""
     document = transition_document(transition(seed))
     text = dot(document)
     arrows = re.findall(r"^  s(\d+) -> s(\d+) \[label=\"(?:[^\"\\]|\\.)*\"\];$", text, re.M)
@@ -85,7 +85,10 @@ def test_dot_has_a_box_per_step_and_an_arrow_per_wait(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_svg_has_a_box_per_step_and_a_curve_per_wait(seed: int) -> None:
-    """Boxes do not overlap, are inside the drawing, and are below their dependencies."""
+    """A graph in SVG has a box for each step and a curve for each dependency.
+
+    Boxes do not overlap, are inside the drawing, and are below their dependencies.
+    """
     document = transition_document(transition(seed))
     root = ET.fromstring(svg(document))
     width, height = (float(root.attrib[key]) for key in ("width", "height"))
@@ -113,7 +116,7 @@ def test_svg_has_a_box_per_step_and_a_curve_per_wait(seed: int) -> None:
 
 @pytest.mark.parametrize("count", [15, 200])
 def test_svg_of_many_steps_stays_as_wide_as_a_screen(count: int) -> None:
-    """Independent steps wrap, whatever their number and their names."""
+    """A graph in SVG of many independent steps is no wider than a screen."""
     held = [machine(f"{'long-' * 9}{k}", (0,), 1) for k in range(count)]
     one = make_cluster(2, held, memory=count + 1, disk=count + 1)
     found = plan_transition(State(one), {i.name: (1,) for i in held})
@@ -123,7 +126,7 @@ def test_svg_of_many_steps_stays_as_wide_as_a_screen(count: int) -> None:
 
 
 def test_script_has_the_steps_level_by_level() -> None:
-    """The commands of one level are independent."""
+    """The script has the steps in levels, which contain no dependencies."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     one = make_cluster(2, held)
     found = plan_transition(State(one), {"a": (1,), "b": (0,)})

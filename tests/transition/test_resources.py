@@ -1,4 +1,4 @@
-"""Test the free amounts for steps, the amounts of instances, and the changes by a step."""
+"""Test the free amounts for steps, the amounts of instances, and changes by steps."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def cluster() -> Cluster:
 
 
 def test_available_memory_is_the_free_memory_less_one_mib(cluster: Cluster) -> None:
-    """Memory, disk and pools keep one MiB; cpus and spindles end at their ratio."""
+    """The available memory, disk and pool space is 1 MiB less than what is free.
+
+    Cpus and spindles end at their ratio.
+    """
     state = State(cluster)
     disk = {one.name: one.as_primary for one in cluster.instances}
     assert all(disk.values())
@@ -70,7 +73,7 @@ def test_available_memory_is_the_free_memory_less_one_mib(cluster: Cluster) -> N
 
 
 def held(cluster: Cluster, name: str, nodes: tuple[int, ...], running: bool = True) -> Any:
-    """Return the amounts of an instance at a place, without cpus and spindles."""
+    """Return the amounts of an instance on `nodes`, without cpus and spindles."""
     instance = cluster.instance_named(name)
     assert instance is not None
     found = footprint(instance, Place(nodes, running))
@@ -80,7 +83,7 @@ def held(cluster: Cluster, name: str, nodes: tuple[int, ...], running: bool = Tr
 def test_instance_allocates_memory_where_it_runs_and_disk_on_all_its_nodes(
     cluster: Cluster,
 ) -> None:
-    """The secondary has none of its memory; an instance in a storage pool uses space there."""
+    """An instance uses memory where it runs, and disk or pool space on all its nodes."""
     drbd = next(one for one in cluster.instances if one.name == "drbd")
     disk = drbd.own_disk
     assert held(cluster, "drbd", (0, 1)) == {
@@ -98,7 +101,7 @@ def test_instance_allocates_memory_where_it_runs_and_disk_on_all_its_nodes(
 
 
 def test_step_allocates_what_is_added_and_releases_what_is_removed(cluster: Cluster) -> None:
-    """A failover needs memory on the secondary, a new secondary needs disk, a stop frees memory."""
+    """A step uses what it adds to a node, and frees what it removes."""
     drbd = next(one for one in cluster.instances if one.name == "drbd")
     here, over = Place((0, 1), True), Place((1, 0), True)
     takes, frees = change(drbd, here, over)
@@ -113,14 +116,14 @@ def test_step_allocates_what_is_added_and_releases_what_is_removed(cluster: Clus
 
 
 def test_new_role_on_a_node_is_an_allocation_of_zero(cluster: Cluster) -> None:
-    """A stopped instance that moves to a node uses 0 MiB of memory there."""
+    """A stopped instance that moves to a node uses 0 MiB of memory on it."""
     rbd = next(one for one in cluster.instances if one.name == "rbd")
     takes, _ = change(rbd, Place((0,), False), Place((1,), False))
     assert takes[1, "memory"] == 0
 
 
 def test_amounts_are_described_with_their_units() -> None:
-    """MiB for memory, disk and pools; spindles and cpus are numbers."""
+    """Amounts in MiB are printed with the unit; spindles and cpus are numbers."""
     assert describe_amount("memory", 2048.0) == "2048 MiB memory"
     assert describe_amount(FAST, 1) == f"1 MiB {FAST}"
     assert describe_amount("own spindles", 2) == "2 own spindles"
@@ -128,7 +131,7 @@ def test_amounts_are_described_with_their_units() -> None:
 
 
 def test_places_are_equal_by_nodes_and_running() -> None:
-    """Places are hashable."""
+    """Two places with equal nodes and states are equal."""
     assert Place((1, 2), True) == Place((1, 2), True)
     assert len({Place((1,), True), Place((1,), True), Place((1,), False), Place((2,), True)}) == 3
     assert Place((1,), True) != (1,)

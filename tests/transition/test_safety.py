@@ -40,7 +40,7 @@ def planned(one: World) -> Transition:
 @pytest.mark.parametrize("options", KINDS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_order_is_safe(seed: int, options: dict[str, float]) -> None:
-    """Random orders, sequential and overlapping, violate no hard limit."""
+    """Random orders of steps, also overlapping ones, violate no hard limit."""
     one = world(seed, **options)  # type: ignore[arg-type]
     assert check(one.state, planned(one), 5, seed) == []
 
@@ -48,7 +48,7 @@ def test_any_order_is_safe(seed: int, options: dict[str, float]) -> None:
 @pytest.mark.parametrize("options", KINDS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_steps_lead_to_the_planned_placements(seed: int, options: dict[str, float]) -> None:
-    """Each instance reaches its target, or is reported as left out and stays."""
+    """Each instance reaches its target, or is reported and stays."""
     one = world(seed, **options)  # type: ignore[arg-type]
     transition = planned(one)
     left = {name for name, _ in transition.left}
@@ -62,12 +62,15 @@ def test_steps_lead_to_the_planned_placements(seed: int, options: dict[str, floa
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_instance_on_shared_storage_leaves_no_disk_behind(seed: int) -> None:
-    """If instances may be stopped, memory alone never prevents a target."""
+    """If instances may be stopped, those on shared storage always reach their targets."""
     assert planned(world(seed, tight=0.95)).left == []
 
 
 def overdrawn(one: World, transition: Transition, waits: Mapping[int, set[int]]) -> bool:
-    """Return whether some moment that `waits` allow overloads a node, checking all moments."""
+    """Return whether a node is overloaded at some moment that the dependencies permit.
+
+    `waits` has the dependencies.
+    """
     tasks = {step.number: step.action for step in transition.steps}
     start = room(one.state)
     waiting: list[tuple[frozenset[int], frozenset[int]]] = [(frozenset(), frozenset())]
@@ -95,12 +98,12 @@ def overdrawn(one: World, transition: Transition, waits: Mapping[int, set[int]])
 
 
 SMALL = [seed for seed in range(80) if len(planned(world(seed, tight=0.6)).steps) <= 8]
-"""Cases of which all moments can be checked."""
+"""Seeds of cases with so few steps that all moments can be checked."""
 
 
 @pytest.mark.parametrize("seed", SMALL)
 def test_every_wait_for_capacity_is_needed(seed: int) -> None:
-    """In small transitions, every moment is safe, and without one dependency some moment is not."""
+    """Without any one of its dependencies on capacity, a transition can overload a node."""
     one = world(seed, tight=0.6)
     transition = planned(one)
     waits = {step.number: set(step.after) for step in transition.steps}
@@ -113,12 +116,12 @@ def test_every_wait_for_capacity_is_needed(seed: int) -> None:
 
 
 def test_every_wait_is_needed_somewhere() -> None:
-    """There are dependencies, so the test above can fail."""
+    """Some cases have dependencies, so that the test of their necessity can fail."""
     assert sum(planned(world(seed, tight=0.6)).waits for seed in SMALL) > 10
 
 
 def test_check_finds_a_missing_wait() -> None:
-    """Execution on the model reports a missing dependency."""
+    """The check by execution finds a missing dependency."""
     for seed in range(20):
         one = world(seed, tight=0.95)
         transition = planned(one)
@@ -130,7 +133,7 @@ def test_check_finds_a_missing_wait() -> None:
 
 
 def test_check_finds_a_wrong_order() -> None:
-    """Steps in reverse order do not begin at their nodes, or exceed the capacity."""
+    """The check by execution finds steps in reverse order."""
     one = world(3, tight=0.95)
     transition = planned(one)
     assert linear(one.state, transition.steps[::-1])
@@ -141,7 +144,7 @@ def test_check_finds_a_wrong_order() -> None:
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
 def test_same_input_gives_the_same_bytes(options: dict[str, float]) -> None:
-    """The transition is made twice, and from targets in another order."""
+    """A transition is byte-equal if it is made again, from targets in another order."""
     one, again = world(5, **options), world(5, **options)  # type: ignore[arg-type]
     again.wanted = dict(reversed(again.wanted.items()))
     assert json.dumps(transition_document(planned(one))) == json.dumps(
@@ -153,7 +156,7 @@ pytestmark = pytest.mark.skipif(not available(), reason="crm_simulate is not ins
 
 
 def test_fewer_waits_and_never_overfull() -> None:
-    """The comparison uses problems that both order safely, and all problems."""
+    """The transition has fewer dependencies than Pacemaker's, and never overloads a node."""
     figures = measure(range(30))
     for _, theirs, mine in figures.values():
         assert mine.overfull == 0
@@ -165,21 +168,21 @@ def test_fewer_waits_and_never_overfull() -> None:
 
 
 def test_pacemaker_ignores_amounts() -> None:
-    """An arrival with enough capacity waits for a departure; the comparison relies on this."""
+    """Pacemaker lets an arrival wait for a departure even if the node has enough capacity."""
     one = Problem(3, 12, {"comes": (1, 0, 1), "goes": (1, 1, 2)})
     assert pacemakers(one).ordered()["comes"] == {"goes"}
     assert ours(one).ordered()["comes"] == set()
 
 
 def test_transition_of_pacemaker_overfills_nodes_in_a_cycle() -> None:
-    """Of two instances that swap places, Pacemaker lets one arrive early."""
+    """Pacemaker overloads a node if two instances swap nodes."""
     one = Problem(3, 12, {"a": (8, 0, 1), "b": (8, 1, 0)})
     assert _ever_overfull(one, pacemakers(one))
     assert not _ever_overfull(one, ours(one))
 
 
 def test_overfull_intermediate_states_are_found() -> None:
-    """The measure detects a graph without dependencies."""
+    """The measure for overloaded nodes finds a graph without dependencies."""
     one = problem(1)
     graph = ours(one)
     graph.waits = {action: set() for action in graph.waits}
@@ -195,7 +198,7 @@ KEY = (0, "memory")
 
 
 def step(takes: float = 0, frees: float = 0, after: Sequence[Step] = ()) -> Step:
-    """Return a step that takes and frees so much memory on the first node, after others."""
+    """Return a step that uses and frees so much memory on the first node, after others."""
     made = Step(FAILOVER)
     made.takes = {KEY: takes} if takes else {}
     made.frees = {KEY: frees} if frees else {}
@@ -204,14 +207,14 @@ def step(takes: float = 0, frees: float = 0, after: Sequence[Step] = ()) -> Step
 
 
 def waits(steps: list[Step], room: float) -> list[dict[int, str]]:
-    """Return the dependencies of each of `steps`, on a node with enough capacity for all."""
+    """Return the dependencies of each step on a node with `room` MiB."""
     found = find_waits(make_cluster(1, []), steps, {KEY: room})
     assert found.overdrawn == []
     return found.needs
 
 
 def test_capacity_released_by_a_step_that_is_waited_for_counts_once() -> None:
-    """The remaining need is met by another departure."""
+    """Capacity freed by a step that another step depends on is counted once."""
     first, second = step(frees=5), step(frees=5)
     assert waits([first, second, step(takes=9, after=[first])], 0)[2] == {
         0: "the step before",
@@ -220,13 +223,13 @@ def test_capacity_released_by_a_step_that_is_waited_for_counts_once() -> None:
 
 
 def test_arrival_on_an_overcommitted_node_waits_for_the_release() -> None:
-    """One departure resolves the overload, and leaves capacity for the arrival."""
+    """One departure resolves the overload of a node and leaves capacity for an arrival."""
     departures = [step(frees=1), step(frees=1), step(frees=6)]
     assert waits([*departures, step(takes=1)], -3)[3] == {2: "memory on node1"}
 
 
 def test_arrival_on_an_overcommitted_node_cannot_use_that_release() -> None:
-    """Of two departures, one resolves the overload; the other frees capacity for arrivals."""
+    """A departure that resolves an overload gives no capacity to an arrival."""
     assert waits([step(frees=3), step(frees=4), step(takes=4)], -3)[2] == {
         0: "memory on node1",
         1: "memory on node1",
@@ -234,14 +237,14 @@ def test_arrival_on_an_overcommitted_node_cannot_use_that_release() -> None:
 
 
 def test_released_capacity_is_assigned_without_needless_dependencies() -> None:
-    """A step after both departures uses the capacity that the other step does not need."""
+    """Freed capacity is assigned so that no step has a needless dependency."""
     first, second = step(frees=1), step(frees=1)
     both, one = step(takes=1, after=[first, second]), step(takes=1, after=[second])
     assert waits([first, second, both, one], 0)[3] == {1: "the step before"}
 
 
 def test_reason_of_a_step_that_lacks_nothing_names_no_other_instance() -> None:
-    """A search that ends early reports it; formerly the text was "waits for , which ..."."""
+    """The reason of a step that lacks no capacity names no other instance."""
     one = Step(FAILOVER, instance=machine("one", (0,), 5))
     found = ScheduleResult([], [one], {KEY: 5}, looks=0)
     reported = reasons(make_cluster(1, []), found)

@@ -25,7 +25,7 @@ Where = Mapping[str, Nodes]
 
 
 class Case:
-    """Represent a cluster with separated instances, and the target placement."""
+    """A cluster with separated instances, and their target placement."""
 
     def __init__(self, seed: int, drbd: bool = False) -> None:
         rng = Random(f"apart/{seed}/{drbd}")
@@ -42,7 +42,7 @@ class Case:
         self.state = State(make_cluster(count, made, memory=100))
 
     def _places(self, rng: Random, count: int, names: list[str], drbd: bool) -> dict[str, Nodes]:
-        """Return a placement in which separations hold, if there are enough nodes."""
+        """Return a random placement that keeps separations, if there are enough nodes."""
         found: dict[str, Nodes] = {}
         for name in names:
             nodes = list(range(count))
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def peaceful(self) -> bool:
-        """Return whether all separations hold in the initial and the target placement."""
+        """Return whether all separations are kept initially and at the targets."""
         return not any(
             self.meets(name, nodes[0], where)
             for where in (self.state.where, self.wanted)
@@ -75,7 +75,7 @@ class Case:
 
 
 def moments(transition: Transition) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
-    """Yield the started and the completed steps, at every moment that the dependencies allow."""
+    """Yield the started and the completed steps at each moment that dependencies permit."""
     waits = {step.number: set(step.after) for step in transition.steps}
     waiting = [(frozenset[int](), frozenset[int]())]
     seen = set(waiting)
@@ -91,7 +91,7 @@ def moments(transition: Transition) -> Iterator[tuple[frozenset[int], frozenset[
 
 
 def meetings(case: Case, transition: Transition) -> list[str]:
-    """Return the separated instances that share a node at some moment, checking all moments."""
+    """Return the separated instances that share a node at some moment."""
     tasks = {step.number: step.action for step in transition.steps}
     found = []
     for begun, done in moments(transition):
@@ -121,7 +121,7 @@ CASES = [(seed, drbd) for drbd in (False, True) for seed in seeds(20, 60)]
 def test_planned_transition_keeps_separate_instances_apart_at_any_moment(
     seed: int, drbd: bool
 ) -> None:
-    """Separations that are kept at both ends are kept always, for any overlap of steps."""
+    """A transition keeps separations at any moment, for any overlap of steps."""
     case = Case(seed, drbd)
     transition = plan_transition(case.state, case.wanted, demands=case.demands)
     if case.peaceful and len(transition.steps) <= 9:
@@ -130,7 +130,7 @@ def test_planned_transition_keeps_separate_instances_apart_at_any_moment(
 
 
 def test_generated_cases_without_conflicts_are_many_and_some_need_waits() -> None:
-    """Without the separations, some instances share a node, so the test above can fail."""
+    """Some generated cases violate separations without extra dependencies."""
     cases = [case for case in (Case(*one) for one in CASES) if case.peaceful]
     assert len(cases) > 12
     met = 0
@@ -144,7 +144,7 @@ def test_generated_cases_without_conflicts_are_many_and_some_need_waits() -> Non
 
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_legal_moves_keep_separate_instances_apart_side_by_side(seed: int) -> None:
-    """Moves that keep separations in their order depend on each other if they would overlap."""
+    """Moves that would violate a separation if they overlap depend on each other."""
     case = Case(seed)
     moves, where = [], dict(case.state.where)
     for one in case.state.cluster.instances:
@@ -164,7 +164,7 @@ def test_legal_moves_keep_separate_instances_apart_side_by_side(seed: int) -> No
 
 
 def test_two_separated_instances_exchange_nodes_with_a_stop() -> None:
-    """There is no third node, so one instance is stopped while the other moves."""
+    """Two separated instances that swap two nodes are never on one node: one is stopped."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
     one.exclusion = other.exclusion = ("role:a",)
     state = State(make_cluster(2, [one, other]))
@@ -175,7 +175,7 @@ def test_two_separated_instances_exchange_nodes_with_a_stop() -> None:
 
 
 def test_wait_for_an_exclusion_tag_has_the_reason() -> None:
-    """The arriving instance waits for the departing one, and the step names the tag."""
+    """A step that waits for an exclusion tag has the tag in its reason."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (1,), 1)
     one.exclusion = other.exclusion = ("role:a",)
     state = State(make_cluster(3, [one, other]))
@@ -186,7 +186,7 @@ def test_wait_for_an_exclusion_tag_has_the_reason() -> None:
 
 
 def test_instances_apart_by_failure_domain_wait_for_each_other() -> None:
-    """Another node of the same room is not allowed either, until the first instance has left it."""
+    """Instances separated by room: one enters the room after the other has left it."""
     one, other = machine("vm1", (0,), 1), machine("vm2", (2,), 1)
     state = State(make_cluster(4, [one, other]))
     demands = Demands(
@@ -199,7 +199,10 @@ def test_instances_apart_by_failure_domain_wait_for_each_other() -> None:
 
 
 def test_each_instance_that_shares_a_node_temporarily_is_reported() -> None:
-    """Two fail over to one node off a dead node, one after the other; a third stays there."""
+    """Each instance that shares a node with a separated one for a while is reported.
+
+    Two fail over to one node off an offline node, one after the other; a third stays on it.
+    """
     stays, one, other = (
         machine(name, nodes, 1) for name, nodes in (("a", (1, 3)), ("b", (0, 1)), ("c", (0, 1)))
     )
@@ -220,7 +223,10 @@ def test_each_instance_that_shares_a_node_temporarily_is_reported() -> None:
 
 
 def test_only_reported_instances_share_a_node_temporarily() -> None:
-    """One instance passes through before another arrives; only a third one meets that one."""
+    """Only instances that share a node with a separated one for a while are reported.
+
+    One instance passes through before another arrives; only a third one shares the node with it.
+    """
     first, stays, third = (machine(name, (0, 1), 1) for name in "abc")
     for each in (first, stays, third):
         each.exclusion = ("role:a",)
@@ -244,7 +250,7 @@ def test_only_reported_instances_share_a_node_temporarily() -> None:
 def test_detours_are_searched_unless_they_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If there are too many rooms, only initial and target nodes are tried."""
+    """Temporary moves are searched unless there are too many nodes to try."""
     held = [machine(f"vm{k}", (k % 2,), 1) for k in range(4)]
     for k, one in enumerate(held):
         one.exclusion = (f"role:{k // 2}",)
@@ -258,7 +264,7 @@ def test_detours_are_searched_unless_they_are_too_many(
 
 
 def test_instances_that_share_a_node_in_the_end_have_units_for_all() -> None:
-    """On the initial nodes there are too many; an instance that stays stopped is placed nowhere."""
+    """Instances that share a node with separated ones at the end have a reason."""
     held = [machine(name, (0,), 1) for name in ("vm1", "vm2", "vm3")]
     for one in held:
         one.exclusion = ("role:a",)

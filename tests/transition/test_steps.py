@@ -29,7 +29,7 @@ def plan(
     new: Sequence[Instance] = (),
     demands: Demands | None = None,
 ) -> Transition:
-    """Return the transition, after checking that it is safe."""
+    """Return the transition to the placement `wanted`; assert that it is safe."""
     state = State(cluster)
     transition = plan_transition(state, wanted, new, demands)
     assert check(state, transition) == []
@@ -46,7 +46,7 @@ def lines(transition: Transition) -> list[Line]:
 
 
 def test_arrival_waits_for_no_departure_it_does_not_need() -> None:
-    """With enough capacity, all steps run in parallel."""
+    """An arrival does not depend on a departure if the node has enough capacity."""
     cluster = make_cluster(3, [machine("a", (0,), 4), machine("b", (1,), 4)])
     assert lines(plan(cluster, {"a": (1,), "b": (2,)})) == [
         ("migrate", "a", []),
@@ -55,14 +55,14 @@ def test_arrival_waits_for_no_departure_it_does_not_need() -> None:
 
 
 def test_arrival_waits_for_one_departure_that_is_enough() -> None:
-    """Of two departures, the arrival depends only on the one that frees enough."""
+    """An arrival depends on only one of two departures if that one is enough."""
     held = [machine("a", (0,), 6), machine("big", (1,), 6), machine("small", (1,), 2)]
     found = lines(plan(make_cluster(3, held), {"a": (1,), "big": (2,), "small": (2,)}))
     assert found == [("migrate", "big", []), ("migrate", "small", []), ("migrate", "a", [1])]
 
 
 def test_arrival_waits_for_both_departures_if_it_needs_them() -> None:
-    """The reason names the resource and the node."""
+    """An arrival that needs two departures depends on both, with resource and node."""
     held = [machine("a", (0,), 9), machine("b", (1,), 5), machine("c", (1,), 5)]
     found = plan(make_cluster(3, held), {"a": (1,), "b": (2,), "c": (2,)})
     assert found.steps[-1].after == [1, 2]
@@ -70,7 +70,7 @@ def test_arrival_waits_for_both_departures_if_it_needs_them() -> None:
 
 
 def test_arrivals_that_fit_only_one_by_one_do_not_share_free_capacity() -> None:
-    """Two arrivals compete for the capacity of one, so a departure comes between them."""
+    """Two arrivals that fit only one by one have a departure between them."""
     held = [machine("a", (0,), 4), machine("b", (2,), 4), machine("c", (1,), 5)]
     found = plan(make_cluster(4, held), {"a": (1,), "b": (1,), "c": (3,)})
     waiting = [step for step in found.steps if step.after]
@@ -79,7 +79,7 @@ def test_arrivals_that_fit_only_one_by_one_do_not_share_free_capacity() -> None:
 
 
 def test_cycle_is_resolved_through_a_third_node() -> None:
-    """The move is live, if some node has temporary capacity."""
+    """A cycle is resolved by a live move through a third node."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
     found = plan(make_cluster(3, held), {"a": (1,), "b": (0,)})
     assert lines(found) == [("migrate", "a", []), ("migrate", "b", [1]), ("migrate", "a", [2])]
@@ -89,7 +89,7 @@ def test_cycle_is_resolved_through_a_third_node() -> None:
 
 
 def test_cycle_without_a_third_node_stops_an_instance() -> None:
-    """The instance with less memory is stopped, and started on its new node."""
+    """A cycle without a third node is resolved by stopping the instance with less memory."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)})
     kinds = [kind for kind, name, _ in lines(found) if name == "b"]
@@ -97,7 +97,7 @@ def test_cycle_without_a_third_node_stops_an_instance() -> None:
 
 
 def test_cycle_of_instances_that_must_keep_running_is_reported() -> None:
-    """No step is planned, and each instance is reported with its dependencies."""
+    """A cycle of instances that must keep running is reported, and none of them moves."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7)]
     demands = Demands(stops=StopRules(keep_running=frozenset({"a", "b"})))
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,)}, (), demands)
@@ -107,7 +107,7 @@ def test_cycle_of_instances_that_must_keep_running_is_reported() -> None:
 
 
 def test_reported_cycle_does_not_delay_other_moves() -> None:
-    """Unrelated instances move."""
+    """A cycle that cannot be resolved does not delay moves of other instances."""
     held = [machine("a", (0,), 8), machine("b", (1,), 7), machine("c", (0,), 1)]
     demands = Demands(stops=StopRules(keep_running=frozenset({"a", "b"})))
     found = plan(make_cluster(2, held), {"a": (1,), "b": (0,), "c": (1,)}, (), demands)
@@ -115,7 +115,7 @@ def test_reported_cycle_does_not_delay_other_moves() -> None:
 
 
 def test_cycle_of_disks_of_drbd_instances_is_resolved_through_a_third_node() -> None:
-    """The secondaries of two instances swap nodes with full disks."""
+    """A cycle of secondaries on full disks is resolved through a third node."""
     held = [machine("a", (0, 1), 1, 8), machine("b", (0, 2), 1, 8)]
     cluster = make_cluster(4, held, disk=16)
     cluster.nodes[1].reported_disk = cluster.nodes[2].reported_disk = 1
@@ -136,14 +136,17 @@ def test_cycle_of_disks_of_drbd_instances_is_resolved_through_a_third_node() -> 
     ],
 )
 def test_drbd_instance_takes_the_shortest_route(wanted: Nodes, kinds: list[str]) -> None:
-    """The disks are copied as few times as possible, step after step."""
+    """A drbd instance gets the route with the fewest copies of its disks."""
     found = plan(make_cluster(4, [machine("a", (0, 1), 4, 4)]), {"a": wanted})
     assert [kind for kind, _, _ in lines(found)] == kinds
     assert [after for _, _, after in lines(found)] == [[], [1], [2]][: len(kinds)]
 
 
 def test_drbd_instance_avoids_a_secondary_that_may_not_receive_it() -> None:
-    """If migration tags forbid the shortest way, one more copy is made; if all ways fail, none."""
+    """A drbd instance gets another copy if migration tags forbid the shortest route.
+
+    If all routes fail, the instance does not move.
+    """
     cluster = make_cluster(3, [machine("a", (0, 1), 4, 4)])
     cluster.nodes[0].migration = frozenset({"cpu:new"})
     cluster.nodes[2].receives = frozenset({"cpu:new"})
@@ -154,7 +157,7 @@ def test_drbd_instance_avoids_a_secondary_that_may_not_receive_it() -> None:
 
 
 def test_offline_node_is_fenced_for_what_ran_there_only() -> None:
-    """Unrelated steps, stopped instances and secondaries do not depend on the fencing."""
+    """Only steps of instances that ran on an offline node depend on its fencing."""
     held = [
         machine("ran", (0,), 2), machine("down", (0,), 2, running=False),
         machine("mirrored", (1, 0), 1, 1), machine("other", (1,), 1),
@@ -175,7 +178,7 @@ def test_offline_node_is_fenced_for_what_ran_there_only() -> None:
 
 @pytest.mark.parametrize(("program", "codes"), [("", []), ("/oob", ["OP_OOB_COMMAND"])])
 def test_fencing_is_by_hand_without_a_program(program: str, codes: list[str]) -> None:
-    """There is an opcode only if Ganeti can switch the node's power."""
+    """Fencing is manual if Ganeti cannot switch the power of the node."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     cluster.nodes[0].offline, cluster.nodes[0].online = True, False
     cluster.nodes[0].oob_program = program
@@ -185,7 +188,7 @@ def test_fencing_is_by_hand_without_a_program(program: str, codes: list[str]) ->
 
 
 def test_hard_order_delays_the_second_instance() -> None:
-    """The second instance starts or arrives after the first."""
+    """With a hard order, the second instance starts or arrives after the first."""
     cluster = make_cluster(3, [machine("a", (0,), 2), machine("b", (1,), 2)])
     demands = Demands(orders=[("b", "a", MUST)])
     found = plan(cluster, {"a": (2,), "b": (2,)}, (), demands)
@@ -193,7 +196,7 @@ def test_hard_order_delays_the_second_instance() -> None:
 
 
 def test_hard_order_is_reversed_for_stopping() -> None:
-    """An instance that others depend on stops last."""
+    """With a hard order, the second instance stops before the first."""
     cluster = make_cluster(1, [machine("base", (0,), 2), machine("web", (0,), 2)])
     demands = Demands(orders=[("base", "web", MUST)])
     found = plan(cluster, {"base": None, "web": None}, (), demands)
@@ -201,7 +204,7 @@ def test_hard_order_is_reversed_for_stopping() -> None:
 
 
 def test_cycle_of_hard_orders_is_reported() -> None:
-    """None of these instances moves; all others do."""
+    """Instances in a cycle of hard orders do not move, which is reported."""
     held = [machine(name, (0,), 2) for name in "abc"]
     demands = Demands(orders=[("a", "b", MUST), ("b", "a", MUST)])
     found = plan(make_cluster(2, held), {"a": (1,), "b": (1,), "c": (1,)}, (), demands)
@@ -211,7 +214,7 @@ def test_cycle_of_hard_orders_is_reported() -> None:
 
 
 def test_hard_order_fails_instances_that_depend_on_a_failed_one() -> None:
-    """The dependent instances fail with the reason, along the chain."""
+    """If an instance fails, those with a hard order after it fail, along the chain."""
     new = [machine("db", (), 20), machine("web", (), 1), machine("proxy", (), 1)]
     demands = Demands(orders=[("db", "web", MUST), ("web", "proxy", MUST)])
     wanted: dict[str, Nodes | None] = {"db": (0,), "web": (0,), "proxy": (0,)}
@@ -224,7 +227,7 @@ def test_hard_order_fails_instances_that_depend_on_a_failed_one() -> None:
 
 
 def test_soft_order_that_capacity_prevents_is_dropped() -> None:
-    """A soft order that the capacity makes impossible is dropped and reported."""
+    """A soft order that capacity makes impossible is dropped and reported."""
     held = [machine("a", (0,), 8), machine("b", (1,), 8)]
     demands = Demands(
         orders=[("a", "b", SHOULD)], stops=StopRules(keep_running=frozenset({"a", "b"}))
@@ -235,7 +238,7 @@ def test_soft_order_that_capacity_prevents_is_dropped() -> None:
 
 
 def test_new_instance_waits_for_the_capacity_that_it_needs() -> None:
-    """The instance is created after the departure."""
+    """A new instance is created after the departure that frees its capacity."""
     cluster = make_cluster(2, [machine("a", (0,), 8)])
     found = plan(cluster, {"a": (1,), "new": (0,)}, [machine("new", (), 6)])
     assert lines(found) == [("migrate", "a", []), ("create", "new", [1])]
@@ -243,7 +246,10 @@ def test_new_instance_waits_for_the_capacity_that_it_needs() -> None:
 
 
 def test_node_of_a_stuck_instance_is_fenced_after_all_others_left() -> None:
-    """The dependent instance must keep running; all other instances leave the node, too."""
+    """The node of an instance that cannot be stopped is fenced after all others have left.
+
+    A dependent instance must keep running.
+    """
     held = [
         machine("base", (0,), 2), machine("stays", (0,), 2), machine("goes", (0,), 2),
         machine("web", (1,), 1), machine("far", (1,), 1),
@@ -263,7 +269,7 @@ def test_node_of_a_stuck_instance_is_fenced_after_all_others_left() -> None:
 
 
 def test_stuck_instance_on_which_nothing_depends_stays() -> None:
-    """No node is fenced."""
+    """An instance that cannot be stopped, and on which none depends, stays without fencing."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     found = plan(cluster, {"a": (1,)}, (), Demands(stops=StopRules(stuck=frozenset({"a"}))))
     assert found.steps == []
@@ -273,7 +279,7 @@ def test_stuck_instance_on_which_nothing_depends_stays() -> None:
 
 
 def test_stuck_instance_that_stays_or_is_new_causes_no_fencing() -> None:
-    """Only a running instance that must leave needs steps."""
+    """An instance that cannot be stopped and stays, or is new, causes no fencing."""
     cluster = make_cluster(2, [machine("stays", (0,), 2), machine("off", (0,), 2, running=False)])
     demands = Demands(stops=StopRules(stuck=frozenset({"stays", "new", "off"})))
     found = plan(cluster, {"new": (1,), "off": (1,)}, [machine("new", (), 2)], demands)
@@ -282,7 +288,7 @@ def test_stuck_instance_that_stays_or_is_new_causes_no_fencing() -> None:
 
 
 def test_nodes_are_drained_first_and_powered_off_last() -> None:
-    """The order is: drained, emptied, offline, off, tagged."""
+    """A node is drained, emptied, set offline, powered off and tagged, in this order."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     demands = Demands(nodes=NodeChanges(power_off=[0], add_tags={0: ["htools:standby:auto"]}))
     found = plan(cluster, {"a": (1,)}, (), demands)
@@ -293,7 +299,7 @@ def test_nodes_are_drained_first_and_powered_off_last() -> None:
 
 
 def test_node_with_a_remaining_instance_is_not_powered_off() -> None:
-    """The transition reports it."""
+    """A node with a remaining instance is not powered off, which is reported."""
     cluster = make_cluster(2, [machine("a", (0,), 2)])
     found = plan(cluster, {}, (), Demands(nodes=NodeChanges(power_off=[0])))
     assert found.steps == []
@@ -301,7 +307,7 @@ def test_node_with_a_remaining_instance_is_not_powered_off() -> None:
 
 
 def test_nodes_are_powered_on_before_arrivals() -> None:
-    """Only the arrivals at that node depend on it."""
+    """Only arrivals at a node depend on its power-on."""
     cluster = make_cluster(3, [machine("a", (0,), 2), machine("b", (0,), 2)])
     cluster.nodes[1].offline, cluster.nodes[1].online = True, False
     demands = Demands(nodes=NodeChanges(power_on=[1], remove_tags={1: ["htools:standby:auto"]}))
@@ -314,7 +320,7 @@ def test_nodes_are_powered_on_before_arrivals() -> None:
 
 
 def test_plain_instance_is_not_moved() -> None:
-    """Its disks are on one node only."""
+    """An instance with plain disks does not move."""
     one = machine("a", (0,), 2).as_template("plain")
     one.nodes = (0,)
     found = plan(make_cluster(2, [one]), {"a": (1,)})
@@ -322,7 +328,7 @@ def test_plain_instance_is_not_moved() -> None:
 
 
 def test_unknown_instance_is_an_error() -> None:
-    """An unknown name is an error of the caller."""
+    """A target for an unknown instance is an error of the caller."""
     with pytest.raises(LookupError, match="unknown instances: absent"):
         plan(make_cluster(1, []), {"absent": (0,)})
 
@@ -333,7 +339,7 @@ def test_unknown_instance_is_an_error() -> None:
 def test_route_avoids_a_node_that_is_forbidden_for_the_instance(
     open_: bool, primaries: list[int]
 ) -> None:
-    """The secondary may stay there, but running there would violate a hard constraint."""
+    """A route avoids running on a node that a hard constraint forbids."""
     state = State(make_cluster(3, [machine("vm1", (0, 1), 1, 1)]))
     demands = Demands(may_pass=lambda instance, node, where: node != 1 or open_)
     transition = plan_transition(state, {"vm1": (2, 1)}, demands=demands)
@@ -346,6 +352,6 @@ def test_route_avoids_a_node_that_is_forbidden_for_the_instance(
 def test_route_to_another_number_of_nodes_does_not_exist(
     present: tuple[int, ...], wanted: tuple[int, ...]
 ) -> None:
-    """No move adds or removes a secondary."""
+    """No route leads to another number of nodes."""
     with pytest.raises(NoWayError, match="it would have to change its disk template"):
         shortest(present, wanted)

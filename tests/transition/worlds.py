@@ -15,7 +15,7 @@ __all__ = ["World", "machine", "make_cluster", "world"]
 
 
 class World:
-    """Represent a cluster, its state, and the target of every instance."""
+    """A cluster, its state, and the target of every instance."""
 
     def __init__(self, cluster: Cluster, wanted: dict[str, Nodes | None]) -> None:
         self.cluster = cluster
@@ -26,7 +26,7 @@ class World:
 def make_cluster(
     nodes: int, instances: list[Instance], memory: int = 10, disk: int = 1000
 ) -> Cluster:
-    """Return nodes of one group for `memory` and `disk` MiB of instances each, and one MiB more."""
+    """Return a group of nodes for `memory` and `disk` MiB of instances each, plus 1 MiB."""
     group = Group(0, "uuid-default", "default", policy())
     made = [
         Node(
@@ -60,7 +60,10 @@ def machine(
 
 
 def world(seed: int, *, drbd: float = 0.0, tight: float = 0.8, large: bool = False) -> World:
-    """Return case number `seed`; `drbd` is the share of such instances, `tight` the fullness."""
+    """Return the random case `seed`; `drbd` is the share of such instances.
+
+    `tight` is the fullness of nodes, from 0 to 1.
+    """
     rng = Random(f"{seed}/{drbd}/{tight}/{large}")
     count = rng.randint(3, 5) if not large else rng.randint(6, 12)
     memory, disk = 10, rng.choice([12, 30])
@@ -93,7 +96,7 @@ def world(seed: int, *, drbd: float = 0.0, tight: float = 0.8, large: bool = Fal
 def _fit(
     rng: Random, one: Instance, left: dict[tuple[int, str], float], count: int, two: bool
 ) -> Nodes | None:
-    """Return random nodes with capacity, or None."""
+    """Return random nodes with capacity for `one`; None if there are none."""
     for _ in range(20):
         nodes = tuple(rng.sample(range(count), 2 if two else 1))
         held = footprint(one, Place(nodes, one.running))

@@ -1,4 +1,4 @@
-"""Provide valid documents that have every field, and systematic damage to them."""
+"""Provide valid documents with every field, and damage them systematically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 HUGE = "@1e999@"
-"""Becomes a number that no float can hold."""
+"""Text that stands for a number that no float can hold."""
 
 _NEW: Json = allocate({}, tags=["service:a"], restrict=["node1", "node2"])["request"]
 _NEW["nics"] = [{"mac": "aa:00:00:11:22:33", "network": "net-blue"}, {}]
@@ -49,7 +49,7 @@ KINDS = tuple(REQUESTS)
 
 
 def _modern() -> Json:
-    """Return a document of Ganeti 3, with every optional field."""
+    """Return a document of Ganeti 3 with every optional field."""
     document = cluster(
         {"default": 3, "annex": 2},
         instances={
@@ -115,7 +115,7 @@ def _old() -> Json:
 
 
 BASES: dict[str, Callable[[], Json]] = {"modern": _modern, "old": _old}
-"""Age of a document -> its builder."""
+"""Age of a document -> function that builds it."""
 
 
 @cache
@@ -145,7 +145,7 @@ def paths(value: Any, above: Path = ()) -> Iterator[Path]:
 
 
 def replacements() -> list[Any]:
-    """Return values of every type, and at both ends of each range."""
+    """Return values of every type, and values at both ends of each range."""
     return [
         None, True, False, 0, 1, -1, 3, 2.0, -0.0, 2.5, -2.0, 2**53, float(2**53), 2**53 + 1,
         2**64, 1e300, HUGE, float("nan"), "", "12G", "up", "nowhere", "drbd", "plain", "preferred",
@@ -155,7 +155,7 @@ def replacements() -> list[Any]:
 
 
 def parent(document: Json, path: Path) -> Any:
-    """Return the container of the last key of `path`."""
+    """Return the container of the value at `path`."""
     value: Any = document
     for key in path[:-1]:
         value = value[key]
@@ -163,7 +163,7 @@ def parent(document: Json, path: Path) -> Any:
 
 
 def damaged(document: Json, path: Path) -> Iterator[bytes]:
-    """Yield `document` with the value at `path` replaced by others, and then removed.
+    """Yield `document` with the value at `path` replaced by others, and removed.
 
     Thorough runs use every replacement, other runs every eighth in turn.
     """
@@ -224,7 +224,7 @@ DAMAGES: dict[str, Damage] = {
     "old-sizes-beside-minmax": _put("ipolicy", "min", value="not looked at"),
     "should-run-beside-admin-state": _put("instances", "web", "should_run", value="not looked at"),
 }
-"""Damage to more than one value at a time, to the modern document."""
+"""Name -> damage to several values of the modern document."""
 
 
 def combined(seed: int, kind: str) -> bytes:

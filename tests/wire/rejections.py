@@ -1,4 +1,4 @@
-"""Check documents that are answered, and the errors about invalid ones."""
+"""Run the program on valid and invalid documents, and return the error about invalid ones."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def rejection(raw: bytes) -> str:
 
 
 def good(**members: Any) -> bytes:
-    """Return a document that is answered."""
+    """Return a valid document with these members in its request."""
     return as_raw({**base("modern", "allocate"), **members})

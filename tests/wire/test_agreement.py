@@ -1,4 +1,4 @@
-"""Test that parser and schema accept the same documents."""
+"""Test that parser and schemas accept the same documents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNREAD = {"version", "primary_ip", "secondary_ip", "master_candidate", "master_c
           "hypervisor", "mode", "mac", "ssh_port"}  # fmt: skip
 
 ALIKE = {("nodes", "node2"), ("nodes", "node4"), ("nodes", "node5")}
-"""Nodes with no fields that node1 and the offline node3 lack."""
+"""Paths of nodes without fields of their own; other nodes have the same fields."""
 
 
 def first_problem(raw: bytes) -> str | None:
@@ -55,12 +55,12 @@ def disagreement(raw: bytes) -> str:
 
 
 def no_constant(name: str) -> None:
-    """Reject NaN and Infinity, which are not JSON."""
+    """Raise an error for NaN and Infinity, which are not JSON."""
     raise AssertionError(f"{name} in a response")
 
 
 def damageable(age: str, kind: str) -> list[Path]:
-    """Return the paths of a base document: all for the first kind, the request for the others."""
+    """Return the paths of a document to damage: all for the first type, else the request."""
     found = (
         path for path in paths(base(age, kind)) if path[-1] not in UNREAD and path[:2] not in ALIKE
     )
@@ -77,7 +77,7 @@ CASES = [
 
 @pytest.mark.parametrize(("age", "kind", "path"), CASES)
 def test_agreement_one_value_damaged_holds(age: str, kind: str, path: Path) -> None:
-    """For any value at a path, parser and schema have the same result."""
+    """Parser and schema agree if any one value of a document is damaged."""
     found = [disagreement(raw) for raw in damaged(base(age, kind), path)]
     assert not any(found), "\n".join(filter(None, found))
 
@@ -85,7 +85,7 @@ def test_agreement_one_value_damaged_holds(age: str, kind: str, path: Path) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_agreement_names_and_numbers_damaged_holds(damage: str, kind: str) -> None:
-    """Additional checks find the errors that a schema cannot express."""
+    """Parser and schema agree on damaged names and numbers."""
     changed = base("modern", kind)
     DAMAGES[damage](changed)
     assert disagreement(as_raw(changed)) == ""
@@ -94,14 +94,14 @@ def test_agreement_names_and_numbers_damaged_holds(damage: str, kind: str) -> No
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("start", seeds(100, 400)[::50])
 def test_agreement_several_damages_holds(start: int, kind: str) -> None:
-    """One problem does not hide another, and none causes an exception."""
+    """Parser and schema agree if several values are damaged."""
     found = [disagreement(combined(seed, kind)) for seed in range(start, start + 50)]
     assert not any(found), "\n".join(filter(None, found))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GENERATED if kind in KINDS])
 def test_agreement_generated_documents_are_good(kind: str) -> None:
-    """Documents in Ganeti's form have no problem."""
+    """Parser and schema accept generated documents."""
     for seed in seeds(12, 40):
         raw = as_raw(document(seed, kind))
         assert (first_problem(raw), problems(raw)) == (None, [])
@@ -110,7 +110,7 @@ def test_agreement_generated_documents_are_good(kind: str) -> None:
 @pytest.mark.parametrize("age", BASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_agreement_base_documents_are_good(age: str, kind: str) -> None:
-    """The documents are valid before they are damaged."""
+    """Parser and schema accept the documents before they are damaged."""
     assert disagreement(as_raw(base(age, kind))) == ""
     assert problems(as_raw(base(age, kind))) == []
 
@@ -119,7 +119,7 @@ def test_agreement_base_documents_are_good(age: str, kind: str) -> None:
 def test_answer_to_an_accepted_damaged_document_is_complete(
     age: str, kind: str, path: Path
 ) -> None:
-    """The program answers every document that the parser accepts."""
+    """The program answers every damaged document that the parser accepts."""
     for raw in damaged(base(age, kind), path):
         if first_problem(raw) is None:
             response: dict[str, Any] = json.loads(answer(raw), parse_constant=no_constant)
@@ -158,7 +158,7 @@ def test_answer_to_an_accepted_damaged_document_is_complete(
     ],
 )  # fmt: skip
 def test_problems_one_damage_is_the_only_problem(expected: str, damage: Any) -> None:
-    """One damage has one problem: path, expected value, found value."""
+    """One damage is reported as one problem with path, expected and found value."""
     changed = base("modern", "allocate")
     damage(changed)
     assert problems(as_raw(changed)) == [expected]
@@ -166,7 +166,7 @@ def test_problems_one_damage_is_the_only_problem(expected: str, damage: Any) -> 
 
 
 def test_problems_many_damages_lists_all() -> None:
-    """Problems of structure and problems of names are reported together."""
+    """Problems of structure and of names are reported together."""
     changed = base("modern", "allocate")
     changed["nodes"]["node1"]["total_memory"] = "much"
     changed["instances"]["web"]["nodes"] = ["node1", "lost"]
@@ -184,7 +184,7 @@ def test_problems_many_damages_lists_all() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b" \n", b"{", b"[]", b"nul", b"\xff", b'{"a": NaN}'])
 def test_undecodable_document_is_one_problem(raw: bytes) -> None:
-    """Input that is not a JSON object has one problem, which the parser raises."""
+    """Input that is not a JSON object is one problem."""
     found = problems(raw)
     assert len(found) == 1
     assert found[0] in (first_problem(raw) or "")  # which also says what to do if there is no input

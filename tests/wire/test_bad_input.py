@@ -1,4 +1,4 @@
-"""Test invalid documents with the real command: one line, exit status 2, no traceback."""
+"""Test invalid documents with the program: one line, exit status 2, no traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .corpus import as_raw, base
 from .rejections import good, rejection
 
 LARGE = 500_000
-"""Bytes of padding, so that the document is read by the parser for large documents."""
+"""Bytes of padding with which the parser for large documents reads the document."""
 
 
 @pytest.mark.parametrize("padding", [0, LARGE], ids=["small", "large"])
@@ -48,7 +48,7 @@ LARGE = 500_000
 def test_command_damaged_value_is_named(
     damage: tuple[Any, ...], expected: str, padding: int
 ) -> None:
-    """The error has the path, what was expected and what was found, for both parsers."""
+    """The error about a damaged value has path, expected and found value, by both parsers."""
     *path, last, value = damage
     changed = base("modern", "allocate") | {"padding": "x" * padding}
     holder: Any = changed
@@ -97,13 +97,13 @@ def test_command_rejects_a_file_that_is_not_a_document(
 
 
 def test_command_number_beyond_all_floats_is_rejected() -> None:
-    """A number beyond the range of floats is not a size."""
+    """A number beyond the range of floats is rejected."""
     raw = good().replace(b'"memory": 1024', b'"memory": 1e999')
     assert rejection(raw).endswith("expected an integer from 0 to 9007199254740992, got inf")
 
 
 def test_command_number_with_thousands_of_digits_is_rejected() -> None:
-    """A number with so many digits takes too long to read."""
+    """A number with thousands of digits is rejected."""
     raw = good().replace(b'"memory": 1024', b'"memory": 1' + b"0" * 100_000)
     assert len(rejection(raw)) < 200
 
@@ -111,7 +111,7 @@ def test_command_number_with_thousands_of_digits_is_rejected() -> None:
 @pytest.mark.parametrize("name", ["a\nb", "a\rb\x1b[31m\x00", "\u2028\u202e", "é", "x" * 100_000])
 @pytest.mark.parametrize("place", ["key", "value"])
 def test_command_odd_names_stay_on_one_line(name: str, place: str) -> None:
-    """Names in a document cannot break the line, control the terminal, or fill the screen."""
+    """Odd names in errors cannot break the line, control the terminal, or fill the screen."""
     changed = base("modern", "allocate")
     if place == "key":
         changed["nodes"][name] = {"group": 5}
@@ -124,7 +124,7 @@ def test_command_odd_names_stay_on_one_line(name: str, place: str) -> None:
 
 
 def large(instances: int, damaged: bool = False) -> bytes:
-    """Return a document of about 300 bytes per instance on full nodes."""
+    """Return a document of about 300 bytes for each instance, on full nodes."""
     nodes = instances // 20
     there = {
         f"instance{n}": instance(f"node{n % nodes + 1}", f"node{(n + 1) % nodes + 1}", memory=1)
@@ -137,7 +137,7 @@ def large(instances: int, damaged: bool = False) -> bytes:
 
 
 def test_command_document_of_five_megabytes_is_answered(tmp_path: Path) -> None:
-    """A cluster far larger than any real one is answered."""
+    """A document of five megabytes is answered."""
     request = tmp_path / "request.json"
     request.write_bytes(large(17_000))
     assert request.stat().st_size > 5_000_000
@@ -147,39 +147,39 @@ def test_command_document_of_five_megabytes_is_answered(tmp_path: Path) -> None:
 
 
 def test_command_document_of_five_megabytes_damaged_is_rejected() -> None:
-    """The one damaged value is found."""
+    """One damaged value in a document of five megabytes is reported."""
     expected = 'instances/instance8500/nodes/0: expected a node of the document, got "lost"'
     assert rejection(large(17_000, damaged=True)) == expected
 
 
 def test_command_deeply_nested_unknown_key_is_no_problem() -> None:
-    """An unknown member is ignored if the parsers can read it."""
+    """An unknown member is ignored although it is deeply nested."""
     done = run(stdin=good(unknown=json.loads("[" * 500 + "]" * 500)))
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_command_empty_file_is_rejected(tmp_path: Path) -> None:
-    """An empty file is not a document."""
+    """An empty file is rejected."""
     (tmp_path / "empty").touch()
     path = tmp_path / "empty"
     assert complaint(run(str(path))) == f"{path}: expected a JSON document, got nothing"
 
 
 def test_command_directory_is_rejected(tmp_path: Path) -> None:
-    """A directory is not a file."""
+    """A folder is rejected as a document."""
     assert complaint(run(str(tmp_path))) == f"{tmp_path}: Is a directory"
 
 
 @pytest.mark.parametrize("name", ["missing", "two\nlines", "", "b\udcff", "n" * 5000])
 def test_command_missing_file_is_rejected(name: str, tmp_path: Path) -> None:
-    """A file that does not exist is named."""
+    """A file that does not exist is rejected by name."""
     output = complaint(run(str(tmp_path / name) if name else ""))
     assert output.endswith(("No such file or directory", "File name too long"))
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
 def test_command_forbidden_file_is_rejected(tmp_path: Path) -> None:
-    """A file without read permission is named."""
+    """A file without read permission is rejected by name."""
     forbidden = tmp_path / "forbidden"
     forbidden.write_bytes(good())
     forbidden.chmod(0)
@@ -188,5 +188,5 @@ def test_command_forbidden_file_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="Linux")
 def test_command_unreadable_file_is_rejected() -> None:
-    """A file that can be opened but not read is named."""
+    """A file that can be opened but not read is rejected by name."""
     assert complaint(run_process("/proc/self/mem")) == "/proc/self/mem: Input/output error"

@@ -20,7 +20,7 @@ from .rejections import good
 def test_command_without_a_reader_of_stdout_is_reported(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The reader has ended, as with `| head -c0`."""
+    """If the reader of stdout has ended, as with `| head -c0`, that is reported."""
     request = tmp_path / "request.json"
     request.write_bytes(good())
     reader, writer = os.pipe()
@@ -33,7 +33,7 @@ def test_command_without_a_reader_of_stdout_is_reported(
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux")
 @pytest.mark.parametrize("arguments", [(), ("--validate",), ("--help",)])
 def test_command_with_full_stdout_reports_it(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    """If the answer cannot be written, the status reports it."""
+    """If the answer cannot be written to stdout, that is reported by message and status."""
     request = tmp_path / "request.json"
     request.write_bytes(good())
     with open("/dev/full", "wb") as full:
@@ -61,7 +61,7 @@ def test_command_with_a_closed_stream_reports_it(
 
 
 def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
-    """A file, - and no argument give the same answer."""
+    """A file, ``-`` and no argument give equal answers."""
     request = tmp_path / "request.json"
     request.write_bytes(good())
     answers = {
@@ -98,7 +98,7 @@ def test_command_stdin_is_read_with_dash_and_without(tmp_path: Path) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("after", [False, True])
 def test_command_unusable_option_is_named(arguments: list[str], expected: str, after: bool) -> None:
-    """The error about the command line is printed, at any position of the word."""
+    """An invalid option is named at any position of the command line."""
     ordered = ["-", *arguments] if after else [*arguments, *["-"][: arguments[-1] != "--top"]]
     output = complaint(run(*ordered, stdin=good()))
     assert output.startswith(expected)
@@ -117,7 +117,7 @@ def test_command_unusable_option_is_named(arguments: list[str], expected: str, a
 def test_command_options_in_any_place_and_form_are_the_same(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Options may be before and after the file, with = and without.
+    """Options are accepted before and after the file, with ``=`` and without it.
 
     Flags may have an empty value.
     """
@@ -129,7 +129,7 @@ def test_command_options_in_any_place_and_form_are_the_same(
 
 
 def test_validate_of_a_valid_document_reports_it(tmp_path: Path) -> None:
-    """A valid document is reported as valid, and not answered."""
+    """--validate reports a valid document as valid, and does not answer it."""
     request = tmp_path / "a\nb.json"
     request.write_bytes(good())
     done = run("--validate", str(request))
@@ -138,7 +138,7 @@ def test_validate_of_a_valid_document_reports_it(tmp_path: Path) -> None:
 
 
 def test_validate_of_an_invalid_document_lists_every_problem() -> None:
-    """Each problem has one line in the words of the parser, sorted."""
+    """--validate lists every problem of a document in sorted lines."""
     changed = base("modern", "allocate")
     for damage in ("node-name-with-newline", "plain-on-two", "unknown-type"):
         DAMAGES[damage](changed)
@@ -156,7 +156,7 @@ def test_validate_of_an_invalid_document_lists_every_problem() -> None:
 
 
 def test_command_number_with_thousands_of_digits_is_one_short_line() -> None:
-    """There is neither a traceback nor a long line; leading zeros change nothing."""
+    """An option with a number of thousands of digits is reported in one short line."""
     done = run(f"--top={'9' * 5000}", stdin=good())
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"iallocator: --top: expected a whole number from 1 to")

@@ -63,7 +63,7 @@ every_request = pytest.mark.parametrize("name", REQUESTS)
 
 
 def modern(name: str) -> Json:
-    """Return the document with all members, with one of `REQUESTS`."""
+    """Return the document with all members and the request `name` of `REQUESTS`."""
     document = cluster(4, memory=65536, cpus=4, instances=INSTANCES)
     document["nodegroups"]["uuid-default"]["ipolicy"] = DEFAULTS
     document["ipolicy"] = DEFAULTS
@@ -71,7 +71,7 @@ def modern(name: str) -> Json:
 
 
 def without_policy(document: Json) -> None:
-    """Remove the policies, as in Ganeti before 2.6."""
+    """Remove the policies, as in documents of Ganeti before 2.6."""
     del document["ipolicy"]
     for group in document["nodegroups"].values():
         del group["ipolicy"]
@@ -97,13 +97,13 @@ def with_limits_in_policy(document: Json) -> None:
 
 
 def with_should_run(document: Json) -> None:
-    """Write should_run instead of admin_state, as in Ganeti before 2.6."""
+    """Write should_run instead of admin_state, as in documents of Ganeti before 2.6."""
     for one in document["instances"].values():
         one["should_run"] = one.pop("admin_state") == "up"
 
 
 def without_spindle_use(document: Json) -> None:
-    """Remove the use of spindles, as in Ganeti before 2.6."""
+    """Remove the use of spindles, as in documents of Ganeti before 2.6."""
     described = [document["request"], *document["request"].get("instances", [])]
     for one in (*document["instances"].values(), *described):
         if isinstance(one, dict):
@@ -113,21 +113,21 @@ def without_spindle_use(document: Json) -> None:
 
 
 def without_node_parameters(document: Json) -> None:
-    """Remove node parameters, as in Ganeti before 2.5."""
+    """Remove node parameters, as in documents of Ganeti before 2.5."""
     for node in document["nodes"].values():
         for key in ("ndparams", "total_spindles", "free_spindles", "vm_capable"):
             del node[key]
 
 
 def without_groups(document: Json) -> None:
-    """Remove the groups, as in Ganeti before 2.4: one group has all nodes."""
+    """Remove the groups, as in documents of Ganeti before 2.4; all nodes are in one group."""
     del document["nodegroups"]
     for node in document["nodes"].values():
         del node["group"]
 
 
 def as_in_the_beginning(document: Json) -> None:
-    """Apply all changes at once."""
+    """Apply all changes for older Ganeti versions at once."""
     with_should_run(document)
     without_spindle_use(document)
     without_node_parameters(document)
@@ -144,7 +144,7 @@ every_age = pytest.mark.parametrize("age", AGES)
 
 
 def response_to(document: Json) -> Json:
-    """Return the response without the UUID of the group, which old documents do not have."""
+    """Return the response without the UUID of the group, which old documents lack."""
     response: Json = _without_uuid(respond(document))
     return response
 
@@ -158,7 +158,7 @@ def _without_uuid(value: Any) -> Any:
 @every_age
 @every_request
 def test_old_document_has_the_answer_of_the_modern_one(name: str, age: Any) -> None:
-    """Missing members have the values that an older Ganeti used."""
+    """A document of an older Ganeti has the answer of the document with default values."""
     old = modern(name)
     age(old)
     if name == "allocate-many-spindles" and age in (without_spindle_use, as_in_the_beginning):
@@ -169,7 +169,7 @@ def test_old_document_has_the_answer_of_the_modern_one(name: str, age: Any) -> N
 @every_age
 @every_request
 def test_old_document_validated_has_no_problem(name: str, age: Any) -> None:
-    """The schema allows what the parser reads."""
+    """The schema accepts a document of an older Ganeti, as the parser does."""
     old = modern(name)
     age(old)
     assert problems(as_bytes(old)) == []
@@ -185,7 +185,7 @@ def test_old_document_validated_has_no_problem(name: str, age: Any) -> None:
     ],
 )
 def test_document_without_policy_has_the_documented_limits(name: str, excess: str) -> None:
-    """An instance one MiB, cpu or spindle above the default maximum fits none of 12 pairs."""
+    """Without a policy, an instance above the default maximum is rejected everywhere."""
     old = modern(name)
     without_policy(old)
     info = response_to(old)["info"]
@@ -195,14 +195,14 @@ def test_document_without_policy_has_the_documented_limits(name: str, excess: st
 
 @pytest.mark.parametrize("name", ["allocate", "allocate-cpu-ratio"])
 def test_document_without_policy_accepts_sizes_within_the_limits(name: str) -> None:
-    """Usual sizes are accepted, and 8 virtual cpus on 4 cpus at a ratio of 4."""
+    """Without a policy, usual sizes and a cpu ratio of 4 are accepted."""
     old = modern(name)
     without_policy(old)
     assert response_to(old)["success"]
 
 
 def test_document_without_any_state_regards_instances_as_running() -> None:
-    """Without admin_state and should_run the instance is up, so it migrates."""
+    """Without admin_state and should_run, an instance counts as running and migrates."""
     old = modern("node-evacuate")
     del old["instances"]["web"]["admin_state"]
     (job, *_) = response_to(old)["result"][2]
@@ -210,7 +210,7 @@ def test_document_without_any_state_regards_instances_as_running() -> None:
 
 
 def test_stopped_instance_of_old_document_fails_over() -> None:
-    """should_run is false, so the instance cannot be migrated."""
+    """An instance with should_run false fails over instead of migrating."""
     old = modern("node-evacuate")
     with_should_run(old)
     jobs = response_to(old)["result"][2]
@@ -226,7 +226,7 @@ def test_stopped_instance_of_old_document_fails_over() -> None:
 def test_amounts_of_an_unreachable_node_are_ignored_by_hail(
     health: dict[str, Any], read: int
 ) -> None:
-    """Ganeti reports no amounts of such nodes; if a document has some, only hail ignores them."""
+    """Amounts of an unreachable node are used, except with --compat hail."""
     document = cluster(1, changes={"node1": health | {"reserved_cpus": 2}})
     like_hail = read_cluster(document, Reading(behaviour_of("hail"))).nodes[0]
     ours = model_of(document).nodes[0]

@@ -16,7 +16,7 @@ STRINGS = ("x 1e-5", "a\n1e5", "0.00001\\", "\x7f\x01", "\u202e", "")
 
 
 def number(random: Random) -> Any:
-    """Return a finite number, often a small or a large one."""
+    """Return a random finite number, often a small or a large one."""
     kind = random.randrange(4)
     if kind == 0:
         return round(random.uniform(-1, 1) * 10 ** random.randint(-12, 3), 10)
@@ -29,7 +29,7 @@ def number(random: Random) -> Any:
 
 
 def test_writers_any_finite_document_equal_json() -> None:
-    """Numbers with exponents, strings that look like them, and escaped characters are equal."""
+    """The writer of readable JSON gives the output of the json module."""
     random = Random(1)
     for _ in range(5000):
         values: tuple[Any, ...] = (
@@ -50,6 +50,6 @@ def test_writers_any_finite_document_equal_json() -> None:
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
 def test_pretty_infinite_number_raises_with_its_path(value: float) -> None:
-    """JSON has no infinite numbers and no NaN: the error names the place."""
+    """The writer of readable JSON rejects infinite numbers and NaN with their path."""
     with pytest.raises(RequestError, match="a/1: expected a number that a float can hold"):
         pretty({"a": [1, value]})

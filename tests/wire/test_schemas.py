@@ -29,11 +29,11 @@ WRITTEN = {
     "capacity", "config", "constraints", "explanation", "history", "plan", "repair", "response",
     "show", "validation",
 }  # fmt: skip
-"""Schemas of output; the others are of input."""
+"""Schemas of output documents; all others are of input."""
 
 REQUESTS = [name for name in SCHEMAS if name.partition(".")[0] not in WRITTEN]
 ANSWERED = GENERATED
-"""Request types with generated documents that are answered here."""
+"""Request types of generated documents that the tests of this module answer."""
 ROOT = Path(iallocator.__file__).parents[1]
 
 
@@ -49,7 +49,7 @@ def parts(value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schema_is_itself_valid(name: str) -> None:
-    """Every file is a JSON Schema 2020-12 and declares it."""
+    """Every schema is a valid JSON Schema 2020-12, and declares that."""
     schema = SCHEMAS[name]
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
@@ -60,7 +60,7 @@ def test_schema_is_itself_valid(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schema_references_lead_somewhere(name: str) -> None:
-    """Every $ref has an existing target."""
+    """Every $ref in a schema has an existing target."""
     for _, part in parts(SCHEMAS[name]):
         if "$ref" in part:
             target, _, pointer = part["$ref"].partition("#")
@@ -71,7 +71,7 @@ def test_schema_references_lead_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schema_properties_are_described(name: str) -> None:
-    """Every property has a description, its own or that of its definition."""
+    """Every property in a schema has a description, or its definition has one."""
     for above, part in parts(SCHEMAS[name]):
         if {"if", "then", "else"} & set(above):
             continue  # these repeat properties of another definition
@@ -81,7 +81,10 @@ def test_schema_properties_are_described(name: str) -> None:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_request_schema_required_members_have_a_type(name: str) -> None:
-    """A required member has its type beside it, so that the error can name it."""
+    """Every required member in the schema of requests has its type beside it.
+
+    The error about a missing member can then name the type.
+    """
     for above, part in parts(SCHEMAS[name]):
         if not {"if", "not"} & set(above) and "$ref" not in part:
             assert set(part.get("required", ())) <= set(part.get("properties", ())), above
@@ -89,13 +92,13 @@ def test_request_schema_required_members_have_a_type(name: str) -> None:
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_request_schema_has_no_alternatives(name: str) -> None:
-    """No anyOf or oneOf, because their errors are unclear; if/then/else is allowed."""
+    """The schema of requests has no anyOf or oneOf, because their errors are unclear."""
     assert not any({"anyOf", "oneOf"} & set(part) for _, part in parts(SCHEMAS[name]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_request_schema_kind_has_its_own_file(kind: str) -> None:
-    """A request of each type is checked by the schema of that type."""
+    """A request of each type is checked by the schema of the type."""
     good = base("modern", kind)
     assert validator("request.schema.json").is_valid(good)
     assert validator(f"{kind}.schema.json").is_valid(good["request"])
@@ -105,7 +108,7 @@ def test_request_schema_kind_has_its_own_file(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", GENERATED)
 def test_request_schema_generated_documents_fit(kind: str) -> None:
-    """Documents as Ganeti writes them are valid."""
+    """Generated documents fit the schema of requests."""
     for seed in seeds(7, 25):
         assert validator("request.schema.json").is_valid(document(seed, kind)), seed
 
@@ -118,13 +121,13 @@ def _captures() -> list[Path]:
 
 @pytest.mark.parametrize("path", _captures(), ids=lambda path: path.name)
 def test_request_schema_captured_request_fits(path: Path) -> None:
-    """A real request, from the folder IALLOCATOR_CAPTURES, has no problem."""
+    """A real request from the folder IALLOCATOR_CAPTURES fits the schema of requests."""
     assert problems(path.read_bytes()) == []
 
 
 @pytest.mark.parametrize("age", BASES)
 def test_request_schema_unknown_keys_are_allowed(age: str) -> None:
-    """Unknown members are accepted everywhere, because Ganeti may add some."""
+    """The schema of requests accepts unknown members, because Ganeti may add some."""
     changed = base(age, "allocate")
     objects = [changed]
     for path in paths(changed):
@@ -140,7 +143,7 @@ def test_request_schema_unknown_keys_are_allowed(age: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_request_validator_agrees_with_standard_keywords(kind: str) -> None:
-    """The added descriptions of problems change no result."""
+    """The validator with descriptions of problems gives the result of a standard validator."""
     for seed in seeds(16, 60):
         damaged = json.loads(combined(seed, kind).replace(b"1e999", b"1e300"))
         assert request_validator().is_valid(damaged) == validator("request.schema.json").is_valid(
@@ -158,7 +161,7 @@ DEFAULTS = [
 
 
 def holders(changed: Json, name: str) -> list[Json]:
-    """Return everything in a document that the definition `name` describes."""
+    """Return each object in a document that the definition `name` describes."""
     instances = list(changed["instances"].values())
     return {
         "group": list(changed["nodegroups"].values()),
@@ -191,7 +194,7 @@ def test_schema_default_equals_an_absent_member(name: str, key: str, default: An
 @pytest.mark.parametrize("arguments", [(), ("--top=3",), ("--n1=strict",), ("--compat=hail",)])
 @pytest.mark.parametrize("kind", ANSWERED)
 def test_response_schema_our_answers_fit(kind: str, arguments: tuple[str, ...]) -> None:
-    """The program's answers fit the schema."""
+    """The program's answers fit the schema of responses."""
     for seed in seeds(8, 30):
         response = json.loads(answer(as_raw(document(seed, kind)), arguments), parse_constant=int)
         for reference in ("response.schema.json", f"response.schema.json#/$defs/{kind}"):
@@ -223,7 +226,7 @@ MIGRATE = {"OP_ID": "OP_INSTANCE_MIGRATE"}
     ],
 )  # fmt: skip
 def test_response_schema_result_is_what_ganeti_accepts(kind: str, result: Any, good: bool) -> None:
-    """The result of a success has the form that Ganeti's validator requires for that type."""
+    """The schema of responses accepts results of the form that Ganeti accepts."""
     response = {"success": True, "info": "", "result": result}
     assert validator(f"response.schema.json#/$defs/{kind}").is_valid(response) == good
     response |= {"success": False, "result": []}
@@ -240,7 +243,7 @@ def _run(code: str, *arguments: str, where: Path = ROOT) -> str:
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: Path) -> None:
-    """A checkout has them beside the package, a wheel inside."""
+    """Schemas are found beside the package in a checkout, and inside it in a wheel."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
     target = tmp_path / "iallocator" / "schemas" if inside else tmp_path / "schemas"
     shutil.copytree(directory(), target)
@@ -249,7 +252,7 @@ def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: 
 
 
 def test_missing_schemas_are_reported_in_one_line(tmp_path: Path) -> None:
-    """An installation without schemas answers requests, and reports that it cannot validate."""
+    """Without schemas, requests are answered, and --validate reports in one line that it cannot."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
     good = tmp_path / "good.json"
     good.write_bytes(as_raw(base("modern", "allocate")))
@@ -261,7 +264,7 @@ def test_missing_schemas_are_reported_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("age", BASES)
 def test_answer_small_document_loads_neither_jsonschema_nor_numpy(age: str, tmp_path: Path) -> None:
-    """A small document does not load the modules for bad or large documents."""
+    """A small document does not load jsonschema and NumPy."""
     request = tmp_path / "request.json"
     request.write_bytes(as_raw(base(age, "allocate")))
     code = (

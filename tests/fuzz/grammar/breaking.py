@@ -1,4 +1,4 @@
-"""Break a document slightly: references, types, numbers, structure."""
+"""Break a document slightly: its references, types, numbers or structure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AGAIN", "RAW", "broken"]
 
 
 RAW, AGAIN = "\x01", "\x02"
-"""Marks. In a string: the rest is written unescaped; in a key: the key is repeated."""
+"""Marks: a string after RAW is written unescaped; a key after AGAIN is repeated."""
 
 Spot = tuple[Any, Any]
 
@@ -46,7 +46,7 @@ def _spots(value: Any, found: list[Spot]) -> list[Spot]:
 
 
 def _spot(rng: Random, document: Json, *kinds: type) -> Spot | None:
-    """Return a place with a value of one of these types; paths are drawn before their members."""
+    """Return a random place with a value of one of these types; None if there is none."""
     found = [
         (holder, key)
         for holder, key in _spots(document, [])
@@ -65,7 +65,7 @@ def _number(rng: Random, document: Json) -> None:
 
 
 def _kind(rng: Random, document: Json) -> None:
-    """Set a value of another type that looks similar."""
+    """Set a value of another type that looks similar, at a random place."""
     if spot := _spot(rng, document):
         holder, key = spot
         holder[key] = _in_another_form(rng, holder[key])
@@ -97,7 +97,7 @@ def _in_another_form(rng: Random, value: Any) -> Any:
 
 
 def _reference(rng: Random, document: Json) -> None:
-    """Set a reference to an object of another type."""
+    """Set a reference to an object of another type, at a random place."""
     names = [name for table in TABLES for name in document.get(table) or ()]
     names += [one["name"] for one in _members(document, "nodegroups") if "name" in one]
     used = [
@@ -131,7 +131,7 @@ TABLES = ("nodes", "instances", "nodegroups")
 
 
 def _same_nodes(rng: Random, document: Json) -> None:
-    """Place instances on one node twice, on three, on none, or on nodes of two groups."""
+    """Set wrong nodes of an instance: one twice, three, none, or nodes of two groups."""
     some = _members(document, "instances")
     nodes = list(document.get("nodes") or ())
     if some and nodes:
@@ -164,7 +164,7 @@ def _deep(rng: Random, document: Json) -> None:
 
 
 def _gone(rng: Random, document: Json) -> None:
-    """Remove a member."""
+    """Remove a random member."""
     if spot := _spot(rng, document):
         del spot[0][spot[1]]
 

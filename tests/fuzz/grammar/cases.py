@@ -1,4 +1,4 @@
-"""Generate the cases of the second damager as a pure function of a number."""
+"""Generate the cases of the second damager; equal numbers give equal cases."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .wording import QUESTIONS, options
 __all__ = ["make"]
 
 PLANNING = tuple(sorted(COMMANDS.keys() - {"replay", "history", "explain", "ask", "config"}))
-"""Commands that take a cluster from anywhere."""
+"""Commands that accept a cluster from any source."""
 
 PLACES = (sources.text, sources.live, sources.simulated, sources.through_luxi)
 
 
 def make(number: int) -> Case:
-    """Return case number `number`."""
+    """Return the case with this number."""
     rng = Random(f"grammar/{number}")
     build = rng.choice(
         (_request, _request, _request, _request, _explain, _planner, _planner, _planner, _elsewhere,

@@ -14,7 +14,7 @@ __all__ = ["damaged", "packed", "written"]
 
 
 def written(document: Any) -> bytes:
-    """Return `document` as JSON, with the values that `breaking` marked."""
+    """Return `document` as JSON, with repeated keys and raw strings as marked in it."""
     text = json.dumps(document)
     text = re.sub(r'"\\u0001((?:[^"\\]|\\.)*)"', lambda found: json.loads(f'"{found[1]}"'), text)
     return text.replace(json.dumps(AGAIN)[1:-1], "").encode()
@@ -40,7 +40,7 @@ def packed(rng: Random, raw: bytes) -> bytes:
 
 
 def damaged(rng: Random, raw: bytes) -> bytes:
-    """Return `raw` with a wrong encoding, a wrong end, or a wrong order."""
+    """Return `raw` with a wrong encoding, a wrong end, or parts in a wrong order."""
     at = rng.randrange(len(raw) + 1)
     kind = rng.randrange(8)
     if kind == 0:

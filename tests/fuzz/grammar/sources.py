@@ -1,4 +1,4 @@
-"""Generate clusters in other formats, and files beside them, and then break them."""
+"""Generate clusters in other formats, and further files, and break them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def document(rng: Random, most: int = 3) -> bytes:
 
 
 def _carried(rng: Random, raw: bytes) -> bytes:
-    """Return `raw` as it is read, mostly unchanged."""
+    """Return `raw`, mostly unchanged, else compressed or damaged."""
     drawn = rng.random()
     if drawn < 0.06:
         return damaged(rng, raw)
@@ -48,7 +48,7 @@ def _recorded(name: str) -> str:
 
 
 def live(rng: Random) -> tuple[list[str], Files]:
-    """Write the RAPI answers of a running cluster to a folder, with the reports of its daemons."""
+    """Return options and files of a running cluster: RAPI answers and reports of daemons."""
     files = {}
     spoilt = rng.choice(ANSWERS)
     for name in ANSWERS:
@@ -64,7 +64,7 @@ def live(rng: Random) -> tuple[list[str], Files]:
 
 
 def through_luxi(rng: Random) -> tuple[list[str], Files]:
-    """Return LUXI answers of a running cluster, with a few broken fields."""
+    """Return options and files of LUXI answers with a few broken fields."""
     spoilt = rng.choice(("QueryClusterInfo", *FIELDS_OF))
     files = {}
     for what, answer in _answers_of_daemons().items():
@@ -77,7 +77,7 @@ def through_luxi(rng: Random) -> tuple[list[str], Files]:
 
 @cache
 def _answers_of_daemons() -> Json:
-    """Return the recorded answers, with the requested fields."""
+    """Return the recorded LUXI answers with the fields that the program requests."""
     output = json.loads(_recorded("luxi.json"))
     found: Json = {"QueryClusterInfo": output["QueryClusterInfo"]}
     for what, fields in FIELDS_OF.items():
@@ -94,14 +94,14 @@ MEASURED = ("--mond", "--mond-xen", "--exit-on-missing-mond-data")
 
 
 def _broken_answer(rng: Random, answer: Any) -> Any:
-    """Return an answer with a broken content, whatever its envelope."""
+    """Return an answer with broken content in a valid envelope, or a broken envelope."""
     held: Json = {"answer": answer}
     broken(rng, held)
     return held.get("answer")
 
 
 def text(rng: Random) -> tuple[list[str], Files]:
-    """Return htools' text format with swapped sections, lines and fields, or wrong numbers."""
+    """Return a text file with swapped sections, lines and fields, or wrong numbers."""
     parts = [part.split("\n") for part in _sample(rng).split("\n\n")]
     for _ in range(rng.choice((0, 1, 1, 2, 3))):
         _disturb(rng, parts)
@@ -152,7 +152,7 @@ def _disturb(rng: Random, parts: list[list[str]]) -> None:
 
 
 def simulated(rng: Random) -> tuple[list[str], Files]:
-    """Return specifications of clusters without instances."""
+    """Return options that specify clusters without instances, some of them wrong."""
     words = []
     for _ in range(rng.choice((1, 1, 2, 3))):
         fields = [
@@ -181,7 +181,7 @@ SIZES = (
 
 
 def beside(rng: Random, command: str) -> tuple[list[str], Files]:
-    """Return files that `command` reads beside the cluster."""
+    """Return options and files that `command` reads besides the cluster."""
     if command in ("balance", "check", "squeeze", "balance-groups") and rng.random() < 0.3:
         rows = [" ".join([rng.choice(("i0", "i1", "gone", "")), *rng.choices(LOADS, k=k)])
                 for k in rng.choices((4, 4, 4, 3, 5, 0), k=rng.randint(0, 4))]  # fmt: skip
@@ -210,7 +210,7 @@ LOADS = (
 
 
 def captured(rng: Random) -> tuple[list[str], Files]:
-    """Return a folder of captured calls, some incomplete or broken."""
+    """Return a folder of captured calls, of which some are incomplete or broken."""
     files: Files = {}
     for number in range(1, rng.randint(1, 4)):
         path = f"calls/{number:06}"
@@ -235,7 +235,7 @@ CALL = {
 
 
 def configuration(rng: Random) -> tuple[list[str], Files]:
-    """Return a settings file: valid TOML, nearly valid TOML, or something else."""
+    """Return a configuration file: valid TOML, nearly valid TOML, or something else."""
     lines = []
     for section in ("", *rng.sample(list(COMMANDS), 2)):
         lines += [f"[{section}]"] if section else []

@@ -36,7 +36,10 @@ RULES: dict[str, tuple[str, ...]] = {
         "specialkey:@special:@unit:@int", "top:@int", "exact-search:@yes", "seed:@int",
     ),
 }  # fmt: skip
-"""Type of object -> rules of this program's tags; ``@word`` is drawn from `WORDS`."""
+"""Type of object -> grammar of this program's tags.
+
+``@word`` stands for a random entry of `WORDS`.
+"""
 
 HTOOLS = {
     "instance": ("srv:@name", "@domain:@pool", "ganeti:watcher:autorepair:@repair",
@@ -72,7 +75,7 @@ WORDS = {
 
 
 def tag(rng: Random, owner: str, htools: bool = False) -> str:
-    """Return a tag for a type of object, by its grammar."""
+    """Return a random tag for an object of type `owner`, by its grammar."""
     rule = rng.choice((HTOOLS if htools else RULES)[owner])
     parts = rule.split("@")
     made = parts[0]
@@ -109,7 +112,7 @@ def mangled(rng: Random, text: str) -> str:
 
 
 def decorate(rng: Random, document: Json, features: set[str]) -> None:
-    """Add tags to all objects that may have some."""
+    """Add tags to all objects that can have tags."""
     kinds = [htools for htools in (False, True) if ("htools" if htools else "tags") in features]
     density = rng.choice((1, 1, 2, 4))
     for owner, name in (("node", "nodes"), ("instance", "instances"), ("group", "nodegroups")):

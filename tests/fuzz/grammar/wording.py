@@ -21,7 +21,7 @@ NOT_HERE = frozenset(
         "capture_days",
     }
 )  # fmt: skip
-"""Targets of options that ask others, or that a case has for itself: see `sources`."""
+"""Names of options that connect to servers, or that cases set by themselves."""
 
 VALUES = {
     "NODE": ("n0", "n1", "n5", "gone", "#uname", "n"),
@@ -49,7 +49,7 @@ VALUES = {
     "[=ANSWER]": ("yes", "no"),
     "UUID": ("net1", "gone"),
 }  # fmt: skip
-"""Placeholder of a value in the help text -> values, valid and invalid ones."""
+"""Placeholder of a value in the help -> values, valid and invalid ones."""
 
 NUMBERS = (
     "0", "1", "2", "3", "7", "20", "100", "0.5", "-1", "1e-9", "1e-300", "1e300", "1e999", "nan",
@@ -57,7 +57,7 @@ NUMBERS = (
 )  # fmt: skip
 
 WRONG = 0.02
-"""Share of the options that are given what they may not take."""
+"""Share of the options that get an invalid value."""
 
 QUESTIONS = (
     ("allocate",), ("allocate", "--memory=1G", "--disk=1G"), ("evacuate", "n0"),
@@ -70,13 +70,13 @@ QUESTIONS = (
 
 @cache
 def table(command: str) -> tuple[Option, ...]:
-    """Return the options of `command` ("": of requests) that a case may have."""
+    """Return the options of `command` that a case can have; "" stands for requests."""
     known = options_of(command) if command else COMMON
     return tuple(option for option in known if option.target not in NOT_HERE)
 
 
 def options(rng: Random, command: str, most: int = 3) -> list[str]:
-    """Return up to `most` options of `command`, and rarely one of another command."""
+    """Return up to `most` random options of `command`, rarely one of another command."""
     known = table(command)
     words = [
         _word(rng, option) for option in rng.sample(known, min(len(known), rng.randint(0, most)))
@@ -100,7 +100,7 @@ def _word(rng: Random, option: Option) -> str:
 
 
 def value_of(rng: Random, option: Option) -> str:
-    """Return a value that the option accepts, or rarely another one."""
+    """Return a random value that the option accepts, or rarely another one."""
     known = VALUES.get(option.metavar, ())
     if rng.random() < WRONG:
         return rng.choice((*known, *NUMBERS))
@@ -110,13 +110,13 @@ def value_of(rng: Random, option: Option) -> str:
 
 
 def _choices(option: Option) -> list[str]:
-    """Return the words that an error message lists for another value."""
+    """Return the words that the error message of the option lists."""
     _, listed, words = _problem(option, "\0").partition("one of ")
     return words.replace(" or ", ", ").split(", ") if listed else []
 
 
 def _problem(option: Option, value: str) -> str:
-    """Return why the option rejects the value, or ""."""
+    """Return why the option rejects the value; "" if it accepts the value."""
     assert option.read is not None
     try:
         option.read(value)

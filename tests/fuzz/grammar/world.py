@@ -1,4 +1,4 @@
-"""Generate small clusters with many features, and a question about each."""
+"""Generate small clusters with many features, and a request for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEATURES = (
     "exclusive", "networks", "pools", "tags", "htools", "states", "forthcoming", "tight", "keys",
     "spindles", "old", "loads", "hypervisors", "empty",
 )  # fmt: skip
-"""The features that a scenario may have; each scenario has some of them."""
+"""Features of clusters; each generated cluster has some of them."""
 
 TEMPLATES = ("drbd", "plain", "rbd", "ext", "sharedfile", "file", "diskless", "gluster", "blockdev")
 
@@ -23,7 +23,7 @@ SHARED = ("rbd", "ext", "sharedfile", "gluster", "blockdev")
 
 
 def world(rng: Random) -> Json:
-    """Return a valid request document."""
+    """Return a random valid request document."""
     features = set(rng.sample(FEATURES, rng.randint(0, 4)))
     groups = [f"uuid-{letter}" for letter in "abc"[: rng.choice((1, 1, 2, 3))]]
     nodes = {f"n{k}": _node(rng, features, rng.choice(groups)) for k in range(rng.randint(1, 6))}
