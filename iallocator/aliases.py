@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     """An object of a JSON document."""
 
     Nodes = tuple[int, ...]
-    """Nodes by their numbers; those of an instance with the primary first."""
+    """Indices of nodes; the nodes of an instance have the primary first."""
 
     Floats = NDArray[np.float64]
     Truths = NDArray[np.bool_]

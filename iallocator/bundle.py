@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from types import CodeType
 
     Entry = tuple[int, int, bytes, bool, int, int]
-    """The code: first byte (after the index), length, digest. Whether the module is a package.
-    The source file: size in bytes, time of modification in seconds."""
+    """A module in the bundle: the position of its code after the index, the length and the digest
+    of the code; whether the module is a package; the size of its source file in bytes, and the time
+    of its modification in seconds."""
 
 __all__ = ["HEAD", "NAME", "digest", "serve"]
 

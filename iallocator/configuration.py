@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iallocator.options.table import Option
 
     Found = dict[str, tuple[Any, str]]
-    """Attribute of the settings -> value, and its origin."""
+    """Attribute of `Settings` -> its value, and the origin of the value."""
 
 __all__ = ["Configuration", "configure"]
 

@@ -401,7 +401,7 @@ class Deadline:
 
     @property
     def spent(self) -> bool:
-        """Return whether no work of some kind is left, or the time is up."""
+        """Return whether the work of at least one kind is used up, or the time is up."""
         for amount in self.work.values():
             if amount <= 0:
                 return True

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iallocator.requests.existing import Request
 
     Heard = Callable[[Cluster, Request], None]
-    """Called with the cluster and the request of a document."""
+    """A function that is called with the cluster and the request of a document."""
 
 __all__ = [
     "decide",

@@ -49,7 +49,7 @@ def read_file(path: str, limit: int = LARGEST_INPUT) -> bytes:
         else:
 
             def opener(path: str, flags: int) -> int:
-                """Open without waiting: `open` of a pipe without a writer would not return."""
+                """Open a file without waiting: opening a pipe without a writer would block."""
                 return os.open(path, flags | os.O_NONBLOCK)
 
             with open(path, "rb", opener=opener) as file:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.options.table import Option
 
     Found = dict[str, tuple[Any, str]]
-    """Setting → value, and where it came from."""
+    """Setting -> its value, and the origin of the value."""
 
 __all__ = ["effective", "reserve_disk"]
 

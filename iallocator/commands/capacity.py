@@ -181,7 +181,8 @@ class Filled(Result):
 def capacity_options(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:
     """Return the sizes of instances to count, and how to count them.
 
-    `tagged`: the settings completed from tags. Restricts `settings` to the nodes of ``--group``.
+    `tagged`: the settings completed from tags. With ``--group``, the function restricts `settings`
+    to the nodes of the group.
     """
     if settings.group:
         group = group_named(source.cluster, settings.group)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from iallocator.sources import Source
 
     Follower = Callable[[Records], None]
-    """Is called with the records of an execution whenever they change."""
+    """A function that is called with the records of an execution whenever they change."""
 
     Followed = Callable[[JobQueue], Follower]
 

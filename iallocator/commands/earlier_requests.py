@@ -57,7 +57,7 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
         every = sorted(map(str, Path(folder).iterdir()))
         paths = [path for path in every if path.endswith((".json", ".json.gz"))]
     for path in paths:
-        if not Path(path).is_file():  # a pipe would be waited for
+        if not Path(path).is_file():  # reading a pipe would block
             tell(f"iallocator: {path}: no file; left out")
             continue
         try:
@@ -80,7 +80,7 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
             requests += again
         except RequestError as error:
             tell(f"iallocator: {path}: {error}; left out")
-        except UsageError as error:  # which names the file, or what the cluster does not have
+        except UsageError as error:  # its text has the file or the unknown object
             tell(f"iallocator: {error}; left out")
     if not requests:
         raise UsageError(f"--replay {folder}: no request for new instances")

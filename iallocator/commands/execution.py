@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     Load = Callable[[], Cluster]
 
     Working = Callable[[Session, str], Work]
-    """Makes the work of a session on nodes; takes the path of its journal."""
+    """A function from a session and the path of its journal to the object that maintains nodes."""
 
 __all__ = ["begin", "complete_journal", "records_in", "resume", "show_report"]
 
@@ -242,7 +242,7 @@ def records_in(path: str) -> tuple[Json, Records]:
     try:
         for event in events:
             records.apply(event)
-    except KeyError as error:  # what else may be damaged has been checked
+    except KeyError as error:  # all other members have been checked
         raise UsageError(f"{path}: no job {error} in the plan of the journal") from None
     return head, records
 

@@ -32,7 +32,7 @@ __all__ = ["maintain", "plan_for"]
 
 
 def maintain(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan which nodes are in maintenance together, and the moves before and after it."""
+    """Plan the groups of nodes for maintenance, and the moves before and after each of them."""
     return plan_for(command, deadline)
 
 

@@ -90,5 +90,5 @@ class Measured(Result):
             self.problems.append(limit_reached(settings.planning_seconds))
 
     def metrics(self) -> list[Json]:
-        """Return the metrics besides those about the reading of the cluster."""
+        """Return the metrics, except those about the reading of the cluster."""
         return self._metrics

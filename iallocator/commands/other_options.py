@@ -1,7 +1,7 @@
-"""The commands that ask, show and operate, with the options of each.
+"""Define the options of the commands that ask, show and operate.
 
-The class of a command is named as the command.  `iallocator.commands.usage` has the text of its
-manual page, with the exit statuses.
+The class with the options of a command has the name of the command. `iallocator.commands.usage` has
+the texts of the manual pages, with the exit statuses.
 """
 
 from __future__ import annotations
@@ -367,7 +367,7 @@ class Replay(CommandSettings):
 
 
 class Report(CommandSettings):
-    """The options of ``iallocator report``: the page of ``show --html`` alone."""
+    """The options of ``iallocator report``, which writes only the page of ``show --html``."""
 
     html: str = option(
         "--html",

@@ -1,7 +1,7 @@
-"""The commands that plan, with the options of each.
+"""Define the options of the commands that plan changes.
 
-The class of a command is named as the command.  `iallocator.commands.usage` has the text of its
-manual page, with the exit statuses.
+The class with the options of a command has the name of the command. `iallocator.commands.usage` has
+the texts of the manual pages, with the exit statuses.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def reject_master_node(settings: CommandSettings, positional: Sequence[str]) -> 
     Raises
     ------
     UsageError
-        The message names the present option for the master node.
+        If both are given; the message names the present option for the master node.
     """
     elsewhere = settings.text_data or settings.simulate or settings.luxi is not None
     if "rapi" in settings.chosen and (positional or settings.ialloc_src or elsewhere):
@@ -597,7 +597,7 @@ class Metrics(StandardSize):
     max_cpu: float | None = MAX_CPU
     min_disk: float = MIN_DISK
 
-    # Of `Capacity`, fixed: groups are counted each for itself, in one size
+    # Options of `Capacity` with fixed values: each group is counted alone, in one size
     independent_groups = True
     accept_existing_errors = False
     tiered_alloc = None
@@ -774,7 +774,7 @@ class Rescue(Watching):
         if self.resume and positional:
             raise UsageError("--resume goes on with a plan that is made: no NODE")
         if self.watch:
-            # A watch names no node, asks no person, and fences by LUXI
+            # A watch names no node, asks no question, and fences by LUXI
             if positional:
                 raise UsageError("--watch finds the nodes that do not answer: no NODE, and no file")
             if self.luxi is None:

@@ -284,7 +284,10 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
 
 
 def undo(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan to move back the instances that the journal has moved, as far as the limits allow."""
+    """Plan to move back the instances that an execution has moved, as far as the limits allow.
+
+    The journal of the execution has their nodes before it.
+    """
     from iallocator.commands.execution import records_in
     from iallocator.execution.report import moved_away
     from iallocator.planners.undo import plan_undo

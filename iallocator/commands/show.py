@@ -211,7 +211,7 @@ def history(command: Command) -> Result:
             continue
         try:  # the call was not noted when it ended: find out what was asked
             cluster, request = read(read_file(entry.request, settings.max_input), settings)
-        except IallocatorError:  # then it is not known
+        except IallocatorError:  # then the request is unknown
             continue
         entry.facts = {"type": request.kind, "asked": request.summary(cluster)}
     since = 0.0 if settings.days is None else time.time() - settings.days * DAY

@@ -1,8 +1,8 @@
-"""``balance --steady``: add a sample to the history of loads, and plan by the history.
+"""``balance --steady``: add a sample to the history of loads, and plan moves by the history.
 
 The history is a folder with one file per day, ``2026-01-02.jsonl``. A line is one round: its time,
-the loads, virtual cpus and nodes of all instances, and the moves that it planned, each with its
-gain and the disks that it copies. Files of days that are too old are removed. A line that is
+the loads, virtual cpus and nodes of all instances, and the planned moves. Each move has its gain,
+and the disks that the move copies. Files of days that are too old are removed. A line that is
 damaged is left out with a warning.
 """
 

@@ -214,7 +214,11 @@ class Checkup:
 
     @property
     def nagios_status(self) -> int:
-        """Return 2 if instances are down, 1 for other findings, 3 if incomplete, else 0."""
+        """Return the exit status of a Nagios plugin.
+
+        It is 2 if instances are down, 1 for other findings, 3 if the analysis is incomplete, else
+        0.
+        """
         counts = counts_of(self.before)
         if any(counts[kind] for kind in CRITICAL):
             return 2

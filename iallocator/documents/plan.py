@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.planners.result import PlanResult
 
     Changes = list[tuple[str, float]]
-    """(statistic, the change of its contribution to the score)."""
+    """The changes by a move: (statistic, change of its contribution to the score)."""
 
 __all__ = ["changes_of_moves", "plan_facts"]
 
@@ -92,7 +92,7 @@ def changes_of_moves(
     groups = {nodes[index].group for move in moves for index in move.nodes}
 
     def terms_now(indices: Iterable[int]) -> list[float]:
-        """Return the sums of the terms of the scores of the groups of these nodes."""
+        """Return each term of the score, summed over the groups of the nodes `indices`."""
         changes = []
         for group in {nodes[index].group for index in indices}:
             kernels[group].follow()

@@ -1,11 +1,12 @@
 """Maintain nodes while they are empty: run a command on each, and notice when it has rebooted.
 
-A node has rebooted when its boot id has changed. The kernel makes a new one at every boot. The end
-of a connection therefore decides nothing: a command that reboots its own node loses it.
+A node has rebooted when its boot id has changed. The kernel makes a new one at every boot.
+Therefore, the end of a connection decides nothing: a command that reboots its own node loses the
+connection.
 
 The journal has the boot id from before the command. After an interruption, a node with another boot
-id has rebooted meanwhile. A node with the same boot id gets the command again if its end is not in
-the journal, and once no process of the earlier run has the file with its output open.
+id has rebooted meanwhile. On a node with an unchanged boot id, the command runs again if its end is
+not in the journal, once no process of the earlier run has the file with the output open.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from iallocator.execution.session import Session
 
     Task = Generator[None, None, None]
-    """Work that is continued by ``next`` each time something may have changed."""
+    """Work on a node that ``next`` continues each time the state of the node may have changed."""
 
 __all__ = ["NodeCommands", "NodeWork"]
 

@@ -110,13 +110,16 @@ class JobQueue(Protocol):
         """
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
-        """Return the status of each of these jobs."""
+        """Return id of a job -> its status, for the jobs `ids`."""
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
         """Wait until one of these jobs may have changed, for at most `seconds`."""
 
     def set_priority(self, number: int, priority: int) -> None:
-        """Change the priority of a job, -20 (first) to 19, if it has not begun."""
+        """Change the priority of the job with the id `number`, if it has not begun.
+
+        `priority`: -20 (first) to 19.
+        """
 
     def cancel(self, number: int) -> None:
         """Cancel a job that has not begun; do nothing if it has."""

@@ -1,7 +1,7 @@
-"""Access to the job queue of the cluster that the command line names, by LUXI or by RAPI.
+"""Access the job queue of the cluster that the command line names, by LUXI or by RAPI.
 
-LUXI accepts jobs of any opcodes.  RAPI has one resource for each kind of job, and each of its
-jobs has one opcode.
+LUXI accepts jobs with any opcodes. RAPI has one resource for each kind of job, and accepts only
+jobs with one opcode.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class LuxiJobs:
         return submitted
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
-        """Return the status of these jobs, also of archived ones."""
+        """Return id of a job -> its status, for the jobs `ids`, archived jobs included."""
         rows = self._client.call("QueryJobs", [list(ids), ["status", "opstatus", "opresult"]])
         with expecting("QueryJobs"):
             if len(rows) != len(ids):
@@ -134,7 +134,7 @@ class LuxiJobs:
             self._client.close()  # the job is gone, as `statuses` will say
 
     def set_priority(self, number: int, priority: int) -> None:
-        """Change the priority of a job."""
+        """Change the priority of the job with the id `number` to `priority`, -20 (first) to 19."""
         self._client.call("ChangeJobPriority", [number, priority])
 
     def cancel(self, number: int) -> None:
@@ -245,7 +245,7 @@ class RapiJobs:
         return submitted
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
-        """Return the status of these jobs."""
+        """Return id of a job -> its status, for the jobs `ids`."""
         if len(ids) <= MOST_SINGLE_QUERIES:
             return {job_id: self._status(job_id) for job_id in ids}
         jobs = self._client.get("/2/jobs?bulk=1")

@@ -1,4 +1,4 @@
-"""Report an execution: jobs that are done, other jobs with the reason, present places."""
+"""Report an execution: the state of each job with its reason, and the places of instances."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
             {"node": name, "offline": name in places.offline, "drained": name in places.drained}
             for name in nodes
         ]
-    # Work for a person: jobs that failed or were rejected
+    # Work for the administrator: jobs that failed or were rejected
     stuck = [job for job in records.jobs.values() if records.of[job.number].state in STUCK]
     if not stuck:
         return document

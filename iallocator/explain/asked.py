@@ -162,7 +162,7 @@ class Asked:
 
     def led_to(self, outcome: MoveResult) -> bool:
         """Return whether `outcome`, the result of a move, follows from this response."""
-        if self.kind == "new":  # that was to choose a group
+        if self.kind == "new":  # such a query only chooses a group
             return False
         if outcome.best is not None:
             return self.best == outcome.best.after

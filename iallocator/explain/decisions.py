@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from iallocator.requests.existing import Request
 
     Taken = tuple[Asked | None, bool]
-    """The response of a group that led to a placement, and whether several were chosen together."""
+    """The response of a group that led to a placement; whether instances were placed together."""
 
 __all__ = ["decisions_of"]
 
@@ -113,7 +113,7 @@ def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Deci
     """
     entries = entries_of(response)
     together = chosen_together(response)
-    taken: dict[str, Taken] = {}  # of a search, the last response led to the placement
+    taken: dict[str, Taken] = {}  # in a search, the last response led to the placement
     for name, entry in entries.items():
         nodes = tuple(map(noted.index_of, entry["nodes"]))
         every = noted.asked_of.get(name, ())
@@ -255,7 +255,7 @@ class Moves:
         if said is None:
             return self._not_asked(done)
         if said.kind == "exchange" and outcome.best is None:
-            if not said.report.failures:  # they can; the step after that finds no node
+            if not said.report.failures:  # the roles can change; the next step finds no node
                 return self._not_asked(done)
             (reason,) = said.report.failures
             if outcome.message != reason:  # the primary is offline, so a failover comes first
@@ -312,7 +312,7 @@ class Moves:
         return decision
 
     def _choice(self, instance: Instance, left_out: dict[str, str]) -> Decision:
-        """Return the decision on the group, from the comparison with the most queried groups."""
+        """Return the decision on the group, from the comparison of the largest number of groups."""
         settings = self._noted.context.settings
         notes = [CHOSEN_AS_NEW, *option_notes(settings)]
         choices = self._noted.choices.get(instance.name, ())

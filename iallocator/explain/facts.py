@@ -25,7 +25,7 @@ if TYPE_CHECKING:
             """Return a report on every node of the group."""
 
         def roles(self, index: int) -> Roles:
-            """Return the result of the limits of a node in each of its roles."""
+            """Return the result of the limits of the node with an index, in each of its roles."""
 
 
 __all__ = [

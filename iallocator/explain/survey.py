@@ -83,8 +83,8 @@ class Survey:
         self._takers = {index: None for index in roles.primaries if index not in rejected}
         self._secondaries = dict.fromkeys(roles.secondaries or ())
         self._rejecting = None if results is None else results.secondaries
-        self._beside: dict[int, list[int]] = {}  # secondary -> primaries beside which it rejects
-        self._fewer: dict[int, int] = {}  # primary -> how many secondaries reject it alone
+        self._beside: dict[int, list[int]] = {}  # secondary -> primaries with which it is rejected
+        self._fewer: dict[int, int] = {}  # primary -> secondaries rejected only with it
         for primary, index in () if results is None else results.pairs:
             if primary in self._takers:
                 self._beside.setdefault(index, []).append(primary)
@@ -229,7 +229,7 @@ class Survey:
         """
         roles, primaries = self._roles, list(self._primaries)
         special: dict[str, Rejection] = {}
-        if len(primaries) == 1:  # beside that one, then
+        if len(primaries) == 1:  # with the only primary
             usual = roles.why_not_secondary(index, primaries[0])
         else:
             usual = roles.why_not_secondary(index, None)

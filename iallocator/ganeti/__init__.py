@@ -1,1 +1,1 @@
-"""Ganeti's terms: opcodes, jobs with their dependencies, and ``gnt-*`` commands."""
+"""Convert transitions to Ganeti's terms: opcodes, jobs with dependencies, ``gnt-*`` commands."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.transition.transition import ScheduledStep, Transition
 
     JobSets = Sequence[Sequence[Sequence[ScheduledStep]]]
-    """Sets one after the other, of jobs side by side, of steps one after the other."""
+    """Job sets in order; a set has jobs that can run at the same time; a job has steps in order."""
 
 __all__ = ["job_sets_of_moves", "job_sets_of_steps", "script", "step_command"]
 
@@ -142,8 +142,8 @@ def job_sets_of_moves(
 ) -> JobSets:
     """Return the job of each move, arranged in the given job `sets`.
 
-    `moves` are pairs: the name of an instance, and how many of its next steps belong to the move. A
-    set lists positions in `moves`.
+    `moves` are pairs: the name of an instance, and how many of the next steps of the instance
+    belong to the move. A set lists positions in `moves`.
     """
     steps: dict[str, list[ScheduledStep]] = {}
     for step in transition.steps:

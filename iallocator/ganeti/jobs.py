@@ -1,4 +1,4 @@
-"""Transitions as jobs for Ganeti: job sets, dependencies between jobs, and the document of both.
+"""Convert transitions to jobs for Ganeti, with job sets, dependencies and the document of both.
 
 The member ``depends`` of a job has the order of the transition. The moves of a job set share no
 node and may run at the same time.

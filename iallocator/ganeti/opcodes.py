@@ -108,7 +108,7 @@ def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
         assert step.node is not None
         node = cluster.nodes[step.node]
         if step.kind == kinds.REBOOT:
-            return []  # only a person knows when it is up again
+            return []  # only the administrator knows when the node is up again
         if step.kind in _FLAGS:
             flags: Opcode = {**_FLAGS[step.kind]}
             if step.kind == kinds.OFFLINE and node.offline:

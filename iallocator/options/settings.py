@@ -133,7 +133,11 @@ class Settings:
         return not (self.chosen | self.origins.keys()).isdisjoint(targets)
 
     def plan_n1(self, group: int) -> str:
-        """Return the N+1 mode of plans for the group with an index; ``off`` if hbal is followed."""
+        """Return the N+1 mode of plans for the node group with the index `group`.
+
+        With ``--compat hail``, it is ``off`` unless a mode was chosen, because hbal has no such
+        check.
+        """
         if not self.behaviour.plans_keep_n1 and not self.says("n1"):
             return "off"
         return self.by_group.get(group, self).n1

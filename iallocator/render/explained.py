@@ -305,7 +305,7 @@ def tell_nodes(page: Page, group: Json, instance: str) -> None:
                 table.add("...", word, f"and {left} more: {options}, --json")
         page.table(table)
     for rejected in group["n1_refused"]:
-        if len(rejected["nodes"]) > 1:  # of one node its row says it
+        if len(rejected["nodes"]) > 1:  # the row of a single node has it
             page.say(failure_words(rejected, instance))
     if placements[BEST:]:
         best = [f"{_where(p)} {p.get('rank') or page.rounded(_scored(p))}" for p in placements]

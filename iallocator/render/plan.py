@@ -388,7 +388,7 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
     """
     instances, counts = document["instances"], dict(document["counts"])
     page.leave_out(domains_of(facts["nodes"], [one["instance"] for one in instances]))
-    # harep calls an instance healthy if no tag says otherwise; for people, it is broken
+    # harep calls an instance healthy if no tag says otherwise; for the administrator, it is broken
     broken = [one for one in instances if "broken" in one and one["state"] == HEALTHY]
     if broken:
         counts[HEALTHY] -= len(broken)

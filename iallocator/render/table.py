@@ -67,7 +67,7 @@ def numeric(title: str) -> Column:
 
 
 def columns_named(columns: Iterable[Column | str]) -> list[Column]:
-    """Return `columns`, with a column of text in place of each mere title."""
+    """Return `columns`; replace each title that is a string by a column of text."""
     return [Column(column) if isinstance(column, str) else column for column in columns]
 
 
@@ -419,7 +419,7 @@ class Page:
         return self.score(before), self.score(after)
 
     def most(self, usual: int, number: int) -> int:
-        """Return the most names in a line: `usual`, or `number` (all) if no list is cut."""
+        """Return the maximum number of names in a line: `usual`, or `number` if no list is cut."""
         return number if self.everything else usual
 
     def some(self, names: Sequence[str], usual: int, noun: str = "") -> str:

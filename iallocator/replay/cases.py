@@ -161,7 +161,7 @@ def case_of(request: str) -> Case:
 
 
 def read_text(path: str) -> str | None:
-    """Return the text of the file at `path`; None if there is none.
+    """Return the text of the file at `path`; None if the file does not exist.
 
     Raises
     ------

@@ -47,7 +47,7 @@ class Commands:
         Function that returns the options with an effect on a command: its name and options ->
         options.
 
-    Both must be functions of a module, so that processes can share them.
+    `run` and `accepted` must be functions of a module, so that processes can share them.
     """
 
     names: frozenset[str] = frozenset()

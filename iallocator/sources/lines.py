@@ -43,7 +43,7 @@ class Line:
         raise RequestError(f"{self.path}:{self.number}", f"{name}: {problem}")
 
     def require(self, what: str, fewest: int) -> None:
-        """Raise an error if the line has fewer than `fewest` fields; `what` is its content."""
+        """Raise an error if the line has fewer than `fewest` fields; `what`: the line's object."""
         if len(self.fields) < fewest:
             problem = f"expected at least {fewest} fields, got {len(self.fields)}"
             self.fail(what, problem)

@@ -9,7 +9,7 @@ tag                                           on
 ``iallocator:score:NODE:N``                   instances: preference for one node
 ``iallocator:stickiness:N``                   instances: preference for the present node
 ``iallocator:priority:N``                     instances: higher priorities are placed first
-``iallocator:colocate:must:NAME``             instances: all of that name on one node
+``iallocator:colocate:must:NAME``             instances: all with this tag on one node
 ============================================  ========================================
 
 If no object has a tag ``utilization``, the attributes are memory, cpu and disk. Then, the capacity
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
     Amounts = dict[str, float]
-    """Attribute -> amount."""
+    """Attribute of the utilization, for example ``memory`` -> amount."""
 
 __all__ = ["InstanceFacts", "PacemakerTags", "rescues"]
 

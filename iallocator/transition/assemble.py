@@ -221,7 +221,7 @@ class _Steps:
                         step.needs[opened] = f"{name} takes instances"
 
     def after(self, earlier: Sequence[Step]) -> None:
-        """Add dependencies, so that this round begins after the steps `earlier` of the last one."""
+        """Add dependencies: this round begins after the steps `earlier` of the previous round."""
         others = [
             *self._drains.values(),
             *[*(steps[0] for steps in self._out), *self._reboots.values()],

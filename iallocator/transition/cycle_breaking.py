@@ -82,7 +82,7 @@ class CycleBreaker:
         stops. Without an improvement, the result has no routes.
         """
         around = list(islice(self._around(), self._trials))
-        # Stops: of no instance that must keep running, or that others must not run without
+        # Stops, except of instances that must keep running, or on which others depend
         planning, stops = self._planning, []
         demands = planning.demands
         bases = {first for first, _, strength in demands.orders if strength == MUST}

@@ -132,7 +132,7 @@ class _Assignment:
         self._learn(k)
         before = (*self.firm[k], *self.capacity_waits[k])
         self.depth.append(1 + max((self.depth[source] for source in before), default=0))
-        # Promise capacity: the latest departure first, what was free at first last
+        # Assign capacity: of the latest departure first, initially free capacity last
         for key in sorted(wanted):
             amount = wanted[key]
             for source, offer in sorted(self.free[key], reverse=True):
@@ -156,7 +156,7 @@ class _Assignment:
         self.known[k] = known
 
     def _pay(self, key: Key) -> None:
-        """Select the departures that end the initial overcommitment of `key` before arrivals."""
+        """Select departures that end the overcommitment of `key`; all arrivals follow them."""
         debt = self.debt[key]
         given = {source: amount for source, amount in self.free[key] if source >= 0}
         if sum(given.values()) < debt:

@@ -42,14 +42,15 @@ ROUNDS = 10
 class Execution:
     """Execute steps on `state`, which changes: the caller must use it in a trial.
 
-    A step must begin where its instance is. Every node with a new role must be online, must not be
-    one that the plan empties, must be within its hard limits, must have access to the storage
-    pools, and must be in a group with the networks. The old primary of a failover becomes the
-    secondary whatever its condition. Running instances move only if migration tags allow it.
+    A step must begin where its instance is. Every node on which the instance gets a new role must
+    be online, must not be emptied by the plan, must be within its hard limits, must have access to
+    the storage pools of the instance, and must be in a group with its networks. The old primary of
+    a failover becomes the secondary whatever its condition. Running instances move only if
+    migration tags allow it.
 
     `closed` are online nodes that must receive no instance; `opened` are nodes that are powered on
     before the first step. If `spindles` is false, the free spindles of exclusive storage limit no
-    step: htools checks them for each move, and counts them differently.
+    step: htools check spindles for each move, and count them differently.
     """
 
     __slots__ = ("_closed", "_fenced", "_held", "_opened", "_spindles", "_state")

@@ -189,7 +189,7 @@ BEFORE_MOVES = (POWER_ON, ONLINE, DRAIN)
 
 
 def fences(cluster: Cluster, steps: Sequence[Step], known: Collection[int] = ()) -> list[Step]:
-    """Return a fencing step for each offline node on which an instance with `steps` was running.
+    """Return a fencing step for each offline node on which an instance of `steps` was running.
 
     The first step that starts such an instance elsewhere depends on the fencing of its node.
     Instances that were stopped, or that had only their secondary on the node, do not depend on it.

@@ -164,7 +164,7 @@ class TransitionPlanner(PlanningState):
                     self.remarks.append(way.words)
                 if better.ways:
                     continue
-            # Leave what cannot be done as it is
+            # Give up the changes that cannot be made
             names = sorted({step.name for step in result.left} - {""})
             if not names:
                 raise AssertionError("steps of nodes wait for each other")
@@ -315,7 +315,7 @@ def fence_for_stuck(planning: PlanningState) -> None:
         node = route.present.nodes[0]
         title, needed_by = cluster.nodes[node].name, ", ".join(needing)
         held = planning.state.primaries[node]
-        staying = []  # what would still run on `node` in the end
+        staying = []  # instances that would still run on `node` at the end
         for other in sorted(held):
             kept = planning.routes.get(other)
             stays = kept is None or (kept.wanted is not None and kept.wanted[0] == node)

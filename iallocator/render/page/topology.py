@@ -319,7 +319,7 @@ def _amounts(node: Json) -> list[str]:
 
 
 def _failures(health: Json, position: Mapping[str, int], page: PageView) -> list[Json]:
-    """Return the effect of the failure of each node, in their order, for the page's script."""
+    """Return the effect of each node's failure, in the order of nodes, for the page's script."""
     failures: list[Json] = [{} for _ in position]
     for one in health["failures"]:
         failures[position[one["node"]]] = {
