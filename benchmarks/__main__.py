@@ -92,7 +92,7 @@ class Bench:
         """Commands of this program that have already run once."""
 
     def measure(self, case: Case) -> dict[str, Any]:
-        """Measure a case, and return its row."""
+        """Measure a case, and return its row of the table."""
         path = input_file(case, self.folder)
         ours, theirs = [self.options.plugin, str(path)], [HAIL, str(path)]
         if case.ours:

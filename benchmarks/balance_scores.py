@@ -132,7 +132,7 @@ def compare(seed: int, folder: Path) -> list[Compared]:
 
 
 def lines(found: list[Compared]) -> list[str]:
-    """Return the lines of both tables."""
+    """Return the lines of both tables of scores."""
     lower = sum(one.ahead < one.peer - ROUNDING for one in found)
     higher = [one for one in found if one.ahead > one.peer + ROUNDING]
     before, peer, greedy, ahead = (

@@ -36,16 +36,16 @@ def cluster(
     Parameters
     ----------
     nodes
-        How many, all in the group ``default``; or how many in each group, by name.
+        The number of nodes in the group ``default``, or the number in each group by name.
         They are called node1, node2, ... through all groups.
     memory, disk, cpus
-        What each node has.
+        The amounts of each node.
     instances
-        By name, from `instance`; what the nodes have free follows from them.
+        Instances by name, made by `instance`; the free amounts of nodes follow from them.
     changes
         Members to set in nodes (by name) after that, e.g. ``{"node2": {"drained": True}}``.
     tags
-        Of the cluster.
+        The tags of the cluster.
     """
     sizes = {"default": nodes} if isinstance(nodes, int) else nodes
     homes = [name for name, count in sizes.items() for _ in range(count)]

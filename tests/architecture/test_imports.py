@@ -35,7 +35,7 @@ RESULTS = {
 """Classes of results of `FailureTolerance`, which other packages import for types."""
 
 VERIFIER = {f"iallocator.planners.{name}" for name in ("outcome", "restarts", "verify")}
-"""The modules of the verifier."""
+"""Names of the modules of the verifier."""
 
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__")
 
@@ -177,7 +177,7 @@ def test_slow_package_is_not_loaded_at_start_up(package: str) -> None:
 
 
 def _loads(package: str) -> list[Import]:
-    """Return the imports that load `package`."""
+    """Return the imports by which modules of the package load `package`."""
     return [i for i in imports() if i.imported.split(".")[0] == package and not i.typing]
 
 

@@ -115,7 +115,7 @@ def test_bundled_modules_have_the_attributes_of_modules_from_files(copied: Path)
 
 
 def flip(place: int) -> Callable[[bytes], bytes]:
-    """Return a function that changes one byte at `place`."""
+    """Return a function that changes the byte at `place` of its argument."""
     return lambda data: data[:place] + bytes([data[place] ^ 255]) + data[place:][1:]
 
 

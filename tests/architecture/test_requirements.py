@@ -47,7 +47,7 @@ def locked(file: str) -> list[tuple[Requirement, list[str]]]:
 
 
 def versions(file: str, python: str) -> dict[str, str]:
-    """Return the locked versions for a version of Python on Linux."""
+    """Return the locked versions of packages for a version of Python on Linux."""
     environment = {"python_version": python, "python_full_version": f"{python}.0"}
     found: dict[str, str] = {}
     for one, _ in locked(file):

@@ -301,7 +301,7 @@ def test_invalid_options_are_logged(
 
 
 def test_invalid_options_without_a_log_are_not_logged(plugin: Plugin, capsys: Capture) -> None:
-    """If the configuration file is invalid, its log is not used."""
+    """With --no-config, invalid options are not written to the log of the configuration."""
     assert main(["--n1=wrong", "--no-config", "doc.json"]) == 2
     assert capsys.readouterr().err.startswith("iallocator: --n1: expected one of")
     assert not plugin.log.exists()

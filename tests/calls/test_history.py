@@ -27,7 +27,7 @@ class Desk:
         self._capsys = capsys
 
     def capture(self, document: dict[str, Any], *words: str) -> dict[str, Any]:
-        """Capture a call, and return its answer."""
+        """Let the plugin answer `document` with --capture, and return the answer."""
         path = self._folder / "request.json"
         path.write_bytes(as_bytes(document))
         answer = self.output_of(f"--capture={self.calls}", *words, str(path))[1]

@@ -21,7 +21,7 @@ class Effect:
     Attributes
     ----------
     document:
-        The document to read; None if the cluster is read from elsewhere.
+        The document to read; None if another option names the cluster.
     option:
         The option with its value.
     words:

@@ -504,7 +504,7 @@ LOST["nodegroups"]["uuid-default"]["ipolicy"]["vcpu-ratio"] = 0.01
 
 
 def lost(memory: int = 512, /, **others: Json) -> Json:
-    """Return an instance on an offline node that repair may recreate, beside others."""
+    """Return an instance on an offline node, which repair may recreate, and `others`."""
     mine = instance("node3", disk_template="plain", memory=memory)
     return cluster(
         3, instances={"lost": mine, **others}, changes={"node3": {"offline": True}},

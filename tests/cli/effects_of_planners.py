@@ -22,7 +22,7 @@ RACKS = cluster(2, changes={"node1": {"tags": ["rack:a"]}}, tags=("htools:nlocat
 """A cluster of two nodes, one of which is in a failure domain."""
 
 LOADED = {"loads": "d0 5 1 1 1\nr0 9 9 9 9\n"}
-"""A file of dynamic utilisation."""
+"""Files with the load of instances, for the option --dynu-file."""
 
 LOADS = "--dynu-file={folder}/loads"
 
@@ -55,7 +55,7 @@ def of_kvm(document: Json) -> Json:
 
 
 def keyed(**changes: Json) -> Json:
-    """Return a cluster with a placement key for memory, beside a node with two instances."""
+    """Return a cluster with a placement key for memory, and two instances on one node."""
     document = cluster(
         {"east": 1, "west": 3},
         memory=20000,
@@ -199,7 +199,7 @@ STEADILY = ("--steady", "--n1=off", LOADS, "--history={folder}/history", AT_THRE
 
 
 def steady(option: str, *words: str, files: dict[str, str] = PAST) -> Effect:
-    """Return the effect of an option of steady balancing."""
+    """Return the effect of an option of balance --steady."""
     return Effect(CROWDED, option, (*STEADILY, *words), files)
 
 

@@ -55,7 +55,7 @@ def large() -> Json:
 
 
 def on_terminal(words: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return what a command prints on a terminal of 120 columns."""
+    """Return the output of a command on a terminal of 120 columns."""
     with monkeypatch.context() as patched:
         patched.setenv("NO_COLOR", "1")
         patched.delenv("COLUMNS", raising=False)

@@ -47,7 +47,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, capsys: Capture) -> Desk:
-    """Return a desk in the folder of the test."""
+    """Return a desk, a folder with a request and a configuration file, for one test."""
     return Desk(tmp_path, capsys)
 
 
@@ -64,7 +64,7 @@ def test_file_sets_options_that_no_other_source_sets(desk: Desk) -> None:
 
 
 def test_file_changes_answers_of_requests_and_their_explanations(desk: Desk) -> None:
-    """The configuration file applies to the plugin, to explain, and to the table's command."""
+    """The configuration file applies to the plugin, to explain, and to commands with a table."""
     assert len(json.loads(desk.output_of("top = 2", str(desk.request))[1])["solutions"][0]) > len(
         json.loads(desk.output_of("", str(desk.request))[1])["solutions"][0]
     )

@@ -91,7 +91,7 @@ VALUES = {
 
 
 def value_of(option: Option) -> str:
-    """Return a value that the option accepts."""
+    """Return a value that the option accepts, in the form of the command line."""
     if isinstance(option.read, Choice):
         return VALUES.get(option.target, list(option.read.names)[-1])
     return VALUES.get(option.target, "3")

@@ -17,7 +17,7 @@ from tests.command import ROOT, complaint, printed, run
 Capture = pytest.CaptureFixture[str]
 
 TEXT = Path(__file__).parents[2] / "fixtures/balance/all-groups/cluster.data"
-"""A cluster in htools' text format."""
+"""Path of a stored cluster in htools' text format."""
 
 DOMAIN = ".example.com"
 

@@ -64,7 +64,7 @@ def test_every_command_that_takes_the_option_is_tried() -> None:
 def test_option_has_the_effect_of_a_tag_of_the_cluster(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """The output with --exclusion-tags is that with the cluster tag."""
+    """The output with --exclusion-tags is the output with the cluster tag instead."""
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     document = EXCLUDED[command][0]

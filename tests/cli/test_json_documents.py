@@ -40,7 +40,7 @@ LINES = {
     "show": (CLUSTER,),
     "squeeze": ("-t", GROUPS),
 }
-"""Command -> the arguments of a command line with --json."""
+"""Command -> arguments of a command line with --json."""
 
 WRITTEN = (*sorted({*OF_COMMAND.values()}), "validation")
 """Schemas of documents in an envelope."""

@@ -82,7 +82,7 @@ ABOUT = (
     ("constraints", "--all", "--json"), ("config",), ("config", "--json"), ("check",),
     ("check", "--machine-readable"), ("--validate",),
 )  # fmt: skip
-"""Commands and options for any request."""
+"""Commands and options that work for any request."""
 
 
 def prepared(case: str, folder: Path) -> list[str]:
@@ -132,7 +132,7 @@ def test_plans_about_odd_names_print_their_codes(
 
 
 def _texts(value: object) -> list[str]:
-    """Return all strings in a document."""
+    """Return all strings in a document, at any depth."""
     if isinstance(value, dict):
         return [*value, *(text for one in value.values() for text in _texts(one))]
     if isinstance(value, list):

@@ -40,7 +40,7 @@ def ids(value: object) -> str:
 
 
 def word(option: Option) -> str:
-    """Return an option as typed."""
+    """Return the option as typed on a command line, with a value if it takes one."""
     if option.read is None:
         return option.names[0]
     return f"{option.names[0]}={VALUES.get(option.target, '1')}"

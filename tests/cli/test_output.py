@@ -56,7 +56,7 @@ def inconsistent(nodes: int = 10) -> Json:
 
 
 def plain(text: str) -> str:
-    """Return `text` without colours."""
+    """Return `text` without the codes for colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 

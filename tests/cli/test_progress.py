@@ -23,7 +23,7 @@ from tests.planners.test_balance_interrupted import crowded
 
 
 class Terminal:
-    """A simulated terminal, and the output that it has received."""
+    """A simulated terminal, with the output written to it."""
 
     def __init__(self, ours: int, stream: TextIO | None = None) -> None:
         self.ours = ours

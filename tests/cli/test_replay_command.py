@@ -61,7 +61,7 @@ def change(case: Path, **members: Any) -> None:
 
 @pytest.fixture
 def case(tmp_path: Path) -> Path:
-    """Return the folder of a case that passes."""
+    """Return the folder of a stored case that `replay` passes."""
     return store(tmp_path / "cases" / "plain")
 
 

@@ -119,7 +119,7 @@ def fixture(path: str) -> Json:
 
 
 def with_request(document: Json, **request: Any) -> Json:
-    """Return `document` with a request."""
+    """Return `document` with a request that has these members."""
     return document | {"request": request}
 
 

@@ -24,7 +24,7 @@ def overcommitted() -> Json:
 
 
 def run(folder: Path, document: Json, *words: str) -> int:
-    """Run a command on `document`."""
+    """Return the exit status of a command on `document`."""
     path = folder / "cluster.json"
     path.write_bytes(as_bytes(document))
     return main([*words, str(path)])

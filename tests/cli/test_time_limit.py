@@ -342,7 +342,7 @@ def test_time_limit_reached_before_planning_leaves_a_document(
 def test_page_of_a_plan_without_time_lists_what_is_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page of a plan without time lists what is not checked, and calls nothing healthy."""
+    """The page of a plan without time lists unchecked nodes, and calls nothing healthy."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
@@ -439,7 +439,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_call(
 def test_report_without_time_lists_what_is_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page of report without time lists what is not checked, and the limit."""
+    """The page of report without time lists unchecked nodes, and the limit."""
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(crowded(8, 2, 4)))
     assert main(["report", "--time-limit=0", str(file)]) == 0

@@ -15,7 +15,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def rbd(*nodes: str) -> Json:
-    """Return an instance on shared storage."""
+    """Return an instance on shared storage on the node in `nodes`."""
     return instance(*nodes, disk_template="rbd", memory=512)
 
 

@@ -33,7 +33,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def output_of(*words: object) -> str:
-    """Return the stdout of a command."""
+    """Return the stdout of a command with these arguments."""
     done = run(*map(str, words))
     assert done.returncode in (0, 1)
     return done.stdout.decode()

@@ -72,7 +72,7 @@ BATCH = 100
 """Number of clusters that the processes share at a time."""
 
 MODES = ("off", "no-worse", "strict")
-"""Modes of N+1 with which a plan is made."""
+"""Modes of N+1 that plans of the comparison use."""
 
 
 class Found(NamedTuple):
@@ -83,7 +83,7 @@ class Found(NamedTuple):
     reached: float
 
     def wrong(self) -> str:
-        """Return what is wrong with the bound; "" if nothing is."""
+        """Return why the bound is wrong; "" if it is correct."""
         if self.bound is None:
             return ""
         if self.bound > self.best * (1 + 1e-12):
@@ -205,7 +205,7 @@ class Counted(NamedTuple):
     most: bool
 
     def wrong(self) -> str:
-        """Return what is wrong with the bound; "" if nothing is."""
+        """Return why the bound is wrong; "" if it is correct."""
         if self.bound is None:
             return ""
         sign = -1 if self.most else 1
@@ -219,7 +219,7 @@ class Counted(NamedTuple):
 
 
 def capacity_bound(seed: int, kind: str) -> Counted | None:
-    """Return the bound of capacity; None if the best number is not known."""
+    """Return the bound of capacity for a generated cluster; None if brute force gives up."""
     machines, homes, wanted = capacity_case(seed, kind)
     best = most(machines, homes, wanted)
     if best is None or best < 0:
@@ -234,7 +234,7 @@ def capacity_bound(seed: int, kind: str) -> Counted | None:
 
 
 def squeeze_bound(seed: int, kind: str) -> Counted | None:
-    """Return the bound of squeeze; None if the best number is not known."""
+    """Return the bound of squeeze for a generated cluster; None if brute force gives up."""
     case = squeeze_case(seed, kind)
     best = most_freed(case)
     if best is None:
@@ -251,7 +251,7 @@ def squeeze_bound(seed: int, kind: str) -> Counted | None:
 
 
 def reboot_bound(seed: int, kind: str) -> Counted | None:
-    """Return the bound of reboot; None if the best number is not known."""
+    """Return the bound of reboot for a generated cluster; None if brute force gives up."""
     machines, homes = reboot_case(seed, kind)
     best = fewest_groups(machines, homes)
     if best is None:
@@ -272,7 +272,7 @@ def settings_of(case: Case, seed: int) -> Settings:
 
 
 def compress_bound(seed: int, kind: str) -> Counted | None:
-    """Return the bound of compress, to 9 places; None if the largest share is not known."""
+    """Return the bound of compress, to 9 places; None if brute force gives up."""
     case = compress_case(seed, kind)
     best = largest_share(case)
     if best is None:
@@ -282,7 +282,7 @@ def compress_bound(seed: int, kind: str) -> Counted | None:
 
 
 def redistribute_bound(seed: int, kind: str) -> Counted | None:
-    """Return the bound of redistribute; None if the best number is not known."""
+    """Return the bound of redistribute for a cluster; None if brute force gives up."""
     case = redistribute_case(seed, kind)
     best = fewest_unhealthy(case)
     if best is None:
@@ -292,7 +292,7 @@ def redistribute_bound(seed: int, kind: str) -> Counted | None:
 
 
 def place_bound(seed: int, kind: str) -> Counted | None:
-    """Return the bound of place; None if the best number is not known."""
+    """Return the bound of place for a generated cluster; None if brute force gives up."""
     case = place_case(seed, kind)
     best = fewest_left_out(case)
     if best is None:

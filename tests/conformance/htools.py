@@ -1,9 +1,10 @@
-"""Compare the programs of htools with ours of the same names, on generated command lines.
+"""Compare the programs of htools with this project's programs of equal names.
 
-``python -m tests.conformance.htools --cases 500`` runs Debian's program and ours with equal
-arguments and compares standard output, standard error, exit status and written files. It prints the
-first cases of each kind of difference, and ends with status 1 if there are any. Only these parts of
-the output may differ; `neutral` replaces them: versions, help texts, the folders of the programs.
+``python -m tests.conformance.htools --cases 500`` generates command lines, runs Debian's program
+and this project's with equal arguments, and compares standard output, standard error, exit status
+and written files. It prints the first cases of each kind of difference, and ends with status 1 if
+there are any. Only these parts of the output may differ; `neutral` replaces them: versions, help
+texts, the folders of the programs.
 """
 
 from __future__ import annotations

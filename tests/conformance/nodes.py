@@ -71,7 +71,7 @@ def policy(rng: Random, profile: Profile) -> Json:
 
 
 def _intervals(rng: Random, count: int) -> list[Json]:
-    """Return `count` intervals of sizes, which touch or leave gaps."""
+    """Return `count` random intervals of sizes, which touch or leave gaps."""
     low, high = spec(128, 256, 1, 0, 1), spec(32768, 262144, 16, 16, 12)
     intervals = [{"min": low, "max": high}]
     for _ in range(count - 1):

@@ -70,22 +70,22 @@ class GroupResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """The parts of an answer that are compared.
+    """The parts of an answer of hail, or of this program, that are compared.
 
     Attributes
     ----------
     status
-        The exit status; if not 0 only `stderr` means anything.
+        The exit status; if it is not 0, only `stderr` has a meaning.
     success, result, info
-        The response's own fields.
+        The fields of the response.
     selected
-        The group that `info` says was selected, or empty.
+        The group that `info` names as selected; "" if there is none.
     group_results
-        Per group, in the order of `info`.
+        The result of each group, in the order of `info`.
     counts
-        (failed, done) of a request for several instances.
+        The numbers (failed, done) of a request for several instances.
     solutions
-        Ours, ranked; hail has none.
+        The ranked placements in an answer of this program; hail has none.
     """
 
     status: int

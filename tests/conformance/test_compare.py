@@ -65,7 +65,7 @@ def test_changed_message_and_changed_decision_are_found(tmp_path: Path) -> None:
 
 
 def _replace(file: Path, old: str, new: str) -> None:
-    """Replace `old`, which occurs once in `file`."""
+    """Replace the text `old`, which occurs once in `file`, by `new`."""
     text = file.read_text(encoding="utf-8")
     assert text.count(old) == 1
     file.write_text(text.replace(old, new), encoding="utf-8")

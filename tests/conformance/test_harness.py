@@ -22,7 +22,7 @@ INFO = (
 
 
 def answer(info: str = INFO, result: object = ("node5", "node4")) -> Answer:
-    """Return a successful answer with this `info` and `result`."""
+    """Return a successful answer with the texts `info` and `result`."""
     return read(json.dumps({"success": True, "info": info, "result": result}).encode())
 
 

@@ -221,7 +221,7 @@ def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
 @installed
 @pytest.mark.parametrize("words", ["-t c.data -p", "--simulate p,4,100g,16g,8 -S saved", "-t no"])
 def test_hail_answers_for_another_cluster_as_the_original(words: str) -> None:
-    """`hail` with an option for a cluster uses it instead of the message's, as the original."""
+    """`hail` with a cluster option uses that cluster, not the message's, as the original."""
     one = hail_case(json.dumps(document(1, "allocate")), *words.split())
     one.files["c.data"] = cluster_text(Random("another"))
     assert ours(one) == theirs(one)

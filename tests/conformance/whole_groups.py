@@ -98,11 +98,11 @@ class Case(NamedTuple):
         return memory, disk
 
     def members(self, group: int) -> list[int]:
-        """Return the nodes of a group."""
+        """Return the numbers of the nodes of a group."""
         return [k for k, one in enumerate(self.groups) if one == group]
 
     def held(self, group: int) -> list[Home]:
-        """Return the instances of a group."""
+        """Return the instances with nodes in a group."""
         return [home for home in self.homes if self.groups[home.nodes[0]] == group]
 
     def stays(self, home: Home) -> bool:

@@ -53,7 +53,7 @@ def _batch(chances: random.Random) -> Json:
 
 
 def _evacuation(chances: random.Random) -> Json:
-    """Return a request to evacuate node1; other instances are elsewhere."""
+    """Return a request to evacuate node1; some instances are on other nodes."""
     there = {
         f"inst{k}": builders.rbd(
             chances.choice(["node1", "node1", "node2"]),

@@ -18,7 +18,7 @@ AFTER_DB = "starts after db (tag iallocator:order:after:db)"
 
 
 def shared(node: str, *tags: str, **members: Any) -> Json:
-    """Return an instance on shared storage."""
+    """Return an instance on shared storage on `node`, with `tags`."""
     return builders.rbd(node, memory=512, tags=list(tags), **members)
 
 

@@ -19,7 +19,7 @@ GAIN = 1e-8
 
 
 def number(text: str) -> float:
-    """Return the number in a tag; INFINITY is infinite."""
+    """Return the number in a tag; the text INFINITY is infinite."""
     return {"INFINITY": INFINITY, "-INFINITY": -INFINITY}.get(text) or float(text)
 
 
@@ -315,7 +315,7 @@ def test_n1_does_not_depend_on_stickiness(template: str, mode: str) -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_capacity_does_not_depend_on_stickiness(template: str) -> None:
-    """`capacity` places as many instances with and without stickiness."""
+    """`capacity` places equally many instances with and without stickiness."""
     placed = 0
     for seed in seeds(3, 200):
         document = world(Random(f"capacity/{template}/{seed}"), template)

@@ -48,7 +48,10 @@ def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
 
 
 def crowded() -> Json:
-    """Return two groups; the group of two colocated instances has no capacity elsewhere."""
+    """Return two groups with a colocation group of two, for which its group has no other node.
+
+    No other node of the group has capacity for both instances.
+    """
     instances = {"a": shared("node1"), "b": shared("node1"), "full": shared("node2", 7000, [])}
     return builders.cluster({"here": 2, "there": 2}, instances=instances)
 

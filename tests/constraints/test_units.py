@@ -20,12 +20,12 @@ APART = ["iallocator:separate:must:db"]
 
 
 def shared(node: str, memory: int = 2048, **members: Any) -> Json:
-    """Return an instance on shared storage."""
+    """Return an instance of `memory` MiB on shared storage on `node`."""
     return builders.rbd(node, memory=memory, **members)
 
 
 def drbd(primary: str, secondary: str, memory: int = 1024, **members: Any) -> Json:
-    """Return a drbd instance."""
+    """Return a drbd instance of `memory` MiB."""
     return builders.instance(primary, secondary, memory=memory, disk_template="drbd", **members)
 
 

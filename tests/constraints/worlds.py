@@ -102,7 +102,7 @@ def held_after_units(homes: Mapping[str, str], plan: Json) -> Iterator[dict[str,
 
 
 def homes_after(document: Json, plan: Json) -> dict[str, str]:
-    """Return the primaries after all moves of `plan`."""
+    """Return the primary of each instance after all moves of `plan`."""
     homes = {name: one["nodes"][0] for name, one in document["instances"].items()}
     return homes | {move["instance"]: move["to"][0] for move in plan["moves"]}
 

@@ -37,7 +37,7 @@ def test_option_of_htools_with_equal_meaning_is_accepted(names: str, tools: str,
 
 @pytest.mark.parametrize("tool", sorted(set(COMMANDS) - {"hail"}))
 def test_page_has_every_option_of_the_tool_that_is_installed(tool: str) -> None:
-    """The page has a row for each option of an installed program of htools."""
+    """The manual's page on htools has each option of an installed program of htools."""
     if which(tool) is None:
         pytest.skip(f"{tool} is not installed")
     text = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True).stdout

@@ -57,7 +57,7 @@ class FakeCluster:
     held: list[QueuedJob] = field(default_factory=list)
 
     def submit(self, opcodes: Sequence[Json]) -> int:
-        """Add a new job, and return its ID."""
+        """Add a job with these opcodes to the queue, and return its ID."""
         job_id = 100 + len(self.jobs)
         self.jobs[job_id] = QueuedJob([dict(code) for code in opcodes])
         waiting = sum(job.status == "queued" for job in self.jobs.values())
@@ -118,14 +118,14 @@ class FakeQueue:
         return True
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
-        """Submit the jobs; the answer may get lost."""
+        """Submit the jobs and return their IDs; the answer may get lost."""
         self._trip("before submission")
         ids = [self.cluster.submit(opcodes) for opcodes in jobs]
         self._trip("after submission")
         return list(ids)
 
     def statuses(self, ids: Sequence[int]) -> dict[int, JobStatus]:
-        """Return the states of jobs."""
+        """Return the state of each job, by its ID."""
         self._trip("statuses")
         found = {}
         for job_id in ids:
@@ -143,7 +143,7 @@ class FakeQueue:
         """Do nothing: the queue has no priorities."""
 
     def cancel(self, number: int) -> None:
-        """Cancel one job."""
+        """Cancel the job with this number."""
         self._trip("cancel")
         self.cluster.cancel(number)
 
@@ -156,7 +156,7 @@ class FakeQueue:
         return []
 
     def answering(self, nodes: Collection[str]) -> set[str]:
-        """Return all nodes: each of them answers."""
+        """Return `nodes`, as all of them answer."""
         return set(nodes)
 
     def find(self, run: str) -> Mapping[str, int]:
@@ -181,7 +181,7 @@ class FakeClusterCheck:
         self._expected = expected
 
     def places(self) -> Places:
-        """Return the nodes of all instances."""
+        """Return the nodes of all instances of the fake cluster."""
         places = self._cluster.places
         return Places(
             dict(places.instances), set(places.offline), set(places.drained), set(places.nodes)

@@ -184,12 +184,12 @@ class Running:
             one["tags"] = rest + (code["tags"] if code["OP_ID"] == "OP_TAGS_SET" else [])
 
     def found(self, name: str | None) -> Json:
-        """Return the facts of a node or an instance."""
+        """Return the stored fields of a node or an instance called `name`."""
         known: list[Json] = [*self.answers["nodes"], *self.answers["instances"]]
         return next(one for one in known if one["name"] == name)
 
     def places(self) -> dict[str, list[str]]:
-        """Return the nodes of every instance."""
+        """Return the nodes of every instance of the simulated cluster."""
         return {one["name"]: [one["pnode"], *one["snodes"]] for one in self.answers["instances"]}
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def carried_out(folder: Path, world: Running, *words: str, command: str = "balance") -> int:
-    """Return the exit status of a planner with -X on the cluster `world`."""
+    """Return the exit status of a planner with -X on a simulated cluster."""
     return main([command, f"-L{world.path}", "-X", "--journal", str(folder / "journal"), *words])
 
 
@@ -49,7 +49,7 @@ PLANNERS = {
 
 @pytest.mark.parametrize("command", PLANNERS)
 def test_plan_of_every_planner_is_executed(command: str, tmp_path: Path, capsys: Capture) -> None:
-    """After a plan is executed with -X, every instance is where the plan places it."""
+    """After the execution of a plan, every instance is where the plan places it."""
     answers = shared_cluster()
     if command == "redistribute":
         answers["nodes"][1]["offline"] = answers["nodes"][2]["offline"] = True
@@ -64,7 +64,10 @@ def test_plan_of_every_planner_is_executed(command: str, tmp_path: Path, capsys:
 
 
 def test_job_is_submitted_after_its_predecessors(tmp_path: Path) -> None:
-    """-X submits a job after its predecessors, with reason and priority, as --ahead permits."""
+    """An execution submits each job after its predecessors, at most --ahead at once.
+
+    Each opcode has the reason and the priority of the options.
+    """
     with running(tmp_path, shared_cluster()) as world:
         submit, unfinished = world._submit, []
 
@@ -99,7 +102,7 @@ def test_priority_that_a_new_job_cannot_have_is_set_afterwards(tmp_path: Path) -
 
 
 def test_progress_has_the_time_and_short_names(tmp_path: Path, capsys: Capture) -> None:
-    """The progress of -X has times, and names without their common domain."""
+    """The progress of an execution has times, and names without their common domain."""
     with running(tmp_path, rapi_answers()) as world:
         assert carried_out(tmp_path, world) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -133,7 +136,7 @@ def test_control_characters_in_a_name_are_shown_as_codes(tmp_path: Path, capsys:
 
 
 def test_quiet_execution_without_errors_prints_nothing(tmp_path: Path, capsys: Capture) -> None:
-    """With --quiet, -X prints nothing if all jobs succeed, not even the journal's name."""
+    """With --quiet, an execution without errors prints nothing, not even its journal's name."""
     with running(tmp_path, shared_cluster()) as world:
         assert carried_out(tmp_path, world, "--quiet") == 0
     assert capsys.readouterr().err == ""
@@ -169,7 +172,7 @@ def test_failed_job_stops_only_steps_that_wait_for_it(tmp_path: Path, capsys: Ca
 def test_step_by_hand_is_waited_for_until_a_person_confirms_it(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """-X waits until a person confirms a manual step, then executes the steps after it."""
+    """An execution waits until a person confirms a manual step, then executes later steps."""
     with running(tmp_path, shared_cluster()) as world:
         carried_out(tmp_path, world, command="squeeze")
         out, err = capsys.readouterr()
@@ -184,7 +187,7 @@ def test_step_by_hand_is_waited_for_until_a_person_confirms_it(
 
 
 def test_instance_that_moved_meanwhile_is_not_moved(tmp_path: Path, capsys: Capture) -> None:
-    """-X does not move an instance that is not on its planned node any more."""
+    """An execution does not move an instance that has left its planned node."""
     with running(tmp_path, shared_cluster()) as world:
 
         def move(method: str) -> None:
@@ -200,7 +203,7 @@ def test_instance_that_moved_meanwhile_is_not_moved(tmp_path: Path, capsys: Capt
 
 
 def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capture) -> None:
-    """-X moves instances to a node that a person has powered on, though it had no capacity.
+    """An execution moves instances to a node that a person has powered on meanwhile.
 
     An offline node reports no free capacity.
     """
@@ -225,7 +228,7 @@ def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capt
 
 
 def test_nothing_moves_to_a_target_without_capacity(tmp_path: Path, capsys: Capture) -> None:
-    """-X moves no instance to a node that another instance has filled since the plan."""
+    """An execution moves no instance to a node that has become full since the plan."""
     with running(tmp_path, shared_cluster()) as world:
 
         def fill(method: str) -> None:
@@ -239,7 +242,7 @@ def test_nothing_moves_to_a_target_without_capacity(tmp_path: Path, capsys: Capt
 
 
 def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
-    """If the answer to a submission is lost, -X finds the jobs in the queue and repeats none."""
+    """If the answer to a submission is lost, the jobs are found in the queue, not repeated."""
     with running(tmp_path) as world:
         submit = world._submit
 
@@ -256,7 +259,7 @@ def test_submission_without_an_answer_is_found_again(tmp_path: Path) -> None:
 def test_job_that_vanishes_is_checked_by_its_effect(
     after: bool, tmp_path: Path, capsys: Capture
 ) -> None:
-    """-X checks by its effect whether a job that vanished was executed.
+    """An execution checks by its effect whether a job that vanished was executed.
 
     A vanished job without effect counts as failed, and its dependents are not executed.
     """
@@ -305,7 +308,7 @@ def test_damaged_journal_is_rejected_and_an_incomplete_last_line_is_accepted(
 
 
 def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> None:
-    """-X opens the socket again after a restart of Ganeti's daemon."""
+    """An execution opens the LUXI socket again after a restart of Ganeti's daemon."""
     with running(tmp_path) as world:
         closed = iter([True, False, True])
 
@@ -320,7 +323,7 @@ def test_socket_that_closes_is_opened_again(tmp_path: Path, capsys: Capture) -> 
 def test_node_that_does_not_answer_at_the_end_is_queried_again(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """At its end, -X queries a node again that does not answer, to report all placements."""
+    """At its end, an execution queries a silent node again, to report all placements."""
     with running(tmp_path) as world:
         memory = world.answers["nodes"][0]["mtotal"]
         asked = [0]
@@ -417,7 +420,7 @@ def test_failed_job_that_was_done_by_others_is_not_repeated(
 def test_failed_job_of_an_instance_that_is_elsewhere_requires_a_new_plan(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """If an instance is on an unplanned node, --resume reports the node and how to plan anew."""
+    """For an instance on an unplanned node, --resume reports how to make a new plan."""
     with running(tmp_path, shared_cluster()) as world:
         world.fails = {"i0"}
         assert carried_out(tmp_path, world) == 1
@@ -448,7 +451,7 @@ def test_journal_without_x_is_shown(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_cluster_without_a_name_is_rejected(tmp_path: Path, capsys: Capture) -> None:
-    """-X rejects a cluster without a name in one line, as it has no lock."""
+    """Execution on a cluster without a name is rejected in one line, as it has no lock."""
     with running(tmp_path) as world:
         asked: list[str] = []
 
@@ -504,7 +507,7 @@ def test_every_option_of_executions_is_tried_here() -> None:
 def test_squeeze_that_does_not_reach_the_reserve_is_not_executed(
     form: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """-X executes a plan of squeeze that misses the reserve only if an option permits it."""
+    """A plan of squeeze that misses the reserve is executed only if an option permits it."""
     answers = shared_cluster()
     answers["nodes"][4] |= {"offline": True, "tags": ["htools:standby:auto"]}
     words = ("--minimal-resources=1000", "--target-resources=1000", *form)

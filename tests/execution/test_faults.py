@@ -119,7 +119,7 @@ class World:
         )
 
     def _check_report(self) -> None:
-        """Assert that every instance is where the report says."""
+        """Assert that every instance is on the nodes that the report has for it."""
         found = execution_document(self.head, self.records, self.places)
         for one in found["instances"]:
             now = self.places.instances.get(one["instance"], ())
@@ -143,7 +143,7 @@ def _trips(rng: Random, chance: float) -> Callable[[str], None]:
 
 
 def _full_disk(rng: Random, chance: float) -> Callable[[int], None]:
-    """Let some writes of the journal fail."""
+    """Return a function that raises an error for some writes, as on a full disk."""
 
     def sync(handle: int) -> None:
         if rng.random() < chance:
@@ -373,7 +373,7 @@ def test_failed_jobs_are_retried_from_the_present_nodes(tmp_path: Path, depends:
 
 
 def test_failed_job_of_an_instance_that_went_elsewhere_is_not_retried(tmp_path: Path) -> None:
-    """A failed move of an instance that is elsewhere now is reported, and not retried."""
+    """A failed move of an instance that is on another node now is reported, not retried."""
     world = World(tmp_path / "journal", Random(3), depends=True)
     first = next(step for step in world.transition["steps"] if "instance" in step)
     world.cluster.fails = frozenset([first["number"]])

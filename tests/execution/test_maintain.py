@@ -42,7 +42,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def three_nodes() -> Json:
-    """Return three nodes with an instance each on shared storage; a fourth one is the master."""
+    """Return three nodes with an instance each on shared storage; a fourth node is the master."""
     answers = shared_cluster()
     answers["nodes"] = [node(f"node{n}") for n in (1, 2, 3)]
     answers["nodes"].append(node("node4", **{"group.uuid": "uuid-two"}))

@@ -42,7 +42,7 @@ def crowded() -> Json:
 
 
 def count_memory(world: Running) -> None:
-    """Let every node report the memory that its instances leave."""
+    """Let each node of the simulated cluster report the memory that instances leave."""
     for node in world.answers["nodes"]:
         taken = [
             size for name, (_, size) in HOMES.items() if world.places()[name] == [node["name"]]
@@ -63,7 +63,7 @@ def fits(world: Running, question: str, capsys: Capture) -> bool:
 def test_room_is_reported_drawn_and_made_so_that_the_request_fits(
     question: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """After -X of make-room, the request fits on the running cluster.
+    """After make-room is executed, the request fits on the running cluster.
 
     One migration frees the capacity; printing the plan changes nothing.
     """
@@ -82,7 +82,7 @@ def test_room_is_reported_drawn_and_made_so_that_the_request_fits(
 
 
 def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Path) -> None:
-    """-X of reboot empties a group, waits for the reboot, and moves the instances back."""
+    """The execution of reboot empties nodes, waits for their reboot, and moves instances back."""
     answers = shared_cluster()
     answers["nodes"][0]["tags"] = ["now"]
     answers["info"]["master"] = "node4"
@@ -129,7 +129,7 @@ def dead_among(answers: Json) -> Json:
 
 @pytest.mark.parametrize("words", [["balance"], ["repair"]])
 def test_plan_is_not_executed_with_a_dead_node(words: Sequence[str], tmp_path: Path) -> None:
-    """-X rejects a cluster with a silent node, and the message has the remedy.
+    """A plan is not executed if a node does not answer, and the message has the remedy.
 
     No job is submitted, and no journal is left.
     """
@@ -145,7 +145,7 @@ def test_plan_is_not_executed_with_a_dead_node(words: Sequence[str], tmp_path: P
 
 
 def test_plan_is_executed_with_assume_offline(tmp_path: Path) -> None:
-    """With --assume-offline, -X executes the steps that do not use the silent node."""
+    """With --assume-offline, the steps that do not use the silent node are executed."""
     with running(tmp_path, dead_among(shared_cluster())) as cluster:
         done = executed(cluster, tmp_path, "balance", "-G", "one", "--assume-offline")
         assert done.returncode == 0, done.stderr.decode()
@@ -154,7 +154,7 @@ def test_plan_is_executed_with_assume_offline(tmp_path: Path) -> None:
 
 
 def test_execution_stops_when_a_node_stops_answering(tmp_path: Path) -> None:
-    """If a node stops answering, -X stops; the journal has the completed steps for --resume."""
+    """If a node stops answering, the execution stops; --resume continues with later steps."""
     with running(tmp_path, shared_cluster()) as cluster:
 
         def die(method: str) -> None:

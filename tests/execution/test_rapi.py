@@ -75,14 +75,14 @@ def test_opcode_has_its_resource(opcode: Json, call: Any) -> None:
 
 
 class RapiResources:
-    """Represent the cluster of `Running` through RAPI."""
+    """The simulated cluster `Running` as a server of RAPI."""
 
     def __init__(self, cluster: Running) -> None:
         self.cluster = cluster
         self.rejection: Raw | None = None
 
     def reply(self, method: str, path: str, body: Any) -> Any:
-        """Return the answer to one question."""
+        """Return the answer to one request of RAPI."""
         parts = urlsplit(path)
         words = [unquote(word) for word in parts.path.split("/")[2:]]
         query = parse_qs(parts.query)

@@ -68,7 +68,7 @@ def sick(**fields: object) -> Json:
 
 
 def rescued(folder: Path, world: Running, *words: str, node: str = "node2") -> int:
-    """Return the exit status of `rescue` with -X for `node`."""
+    """Return the exit status of `rescue -X` for the node `node`."""
     journal = ["--journal", str(folder / "journal")]
     return main(["rescue", node, f"-L{world.path}", "-X", *journal, *words])
 
@@ -289,7 +289,7 @@ def test_marked_node_is_fenced_and_not_marked_again(tmp_path: Path) -> None:
 
 
 def document(**extra: Json) -> Json:
-    """Return a captured cluster of four nodes."""
+    """Return a captured document of a cluster of four nodes."""
     return cluster(4, instances={
         "a": instance("node1", "node2"),
         "b": instance("node1", "node3", tags=["iallocator:priority:5"]),

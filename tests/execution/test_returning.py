@@ -70,7 +70,7 @@ SQUEEZE = ("squeeze", "-X", "--minimal-resources=10", "--target-resources=1")
 def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """-X sets a node online only after it has booted, then moves instances to it."""
+    """An execution sets a node online after its boot, then moves instances to the node."""
     answers, figures = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (world, connection):
         tell_when_online(world, figures)
@@ -87,7 +87,7 @@ def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
 
 @pytest.mark.parametrize("connection", CONNECTIONS)
 def test_node_that_was_powered_on_by_hand_is_waited_for(connection: str, tmp_path: Path) -> None:
-    """-X waits for the boot of a node that a person has powered on and confirmed."""
+    """An execution waits for the boot of a node that a person has powered on and confirmed."""
     answers, figures = standby_cluster()
     with at(connection, tmp_path, answers) as (world, words):
         journal = tmp_path / "journal"
@@ -102,7 +102,7 @@ def test_node_that_was_powered_on_by_hand_is_waited_for(connection: str, tmp_pat
 def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """If a node does not boot in time, -X names the cause, and --resume continues later."""
+    """If a node does not boot in time, the execution names the cause; --resume continues it."""
     answers, figures = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (world, connection):
         journal = tmp_path / "journal"
@@ -156,7 +156,7 @@ REBOOT = ("reboot", "-X", "--node-tags=now")
 def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
     connection: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """-X moves instances back to a rebooted node only when their disks are in sync.
+    """An execution moves instances back to a rebooted node when their disks are in sync.
 
     An inactive disk is activated; the end of a sync is awaited for any time.
     """
@@ -190,7 +190,7 @@ def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
 def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """If disks stay degraded, -X names them and moves no instance back.
+    """If disks stay degraded, the execution names them and moves no instance back.
 
     --resume does not ask again for a reboot that is confirmed.
     """

@@ -44,7 +44,7 @@ Each further signal is sent before the next answer.
 
 
 class _Process:
-    """A process that executes the plan on `world` and receives signals."""
+    """A process that executes a plan on a simulated cluster and receives signals."""
 
     def __init__(self, folder: Path, world: Running, moment: str) -> None:
         self._world = world
@@ -63,7 +63,7 @@ class _Process:
         )
 
     def end(self) -> tuple[int, str]:
-        """Return its exit status and its output."""
+        """Return the exit status and the output of the process after its end."""
         _, err = self._process.communicate(timeout=PATIENCE)
         self._world.interfere = lambda method: None
         return self._process.returncode, err

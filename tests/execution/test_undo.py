@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_locks")
 
 
 def _planned(world: Running, command: str, capsys: Capture, *words: str) -> tuple[int, Json]:
-    """Return the exit status and the plan of a planner."""
+    """Return the exit status and the plan of a planner on the simulated cluster."""
     capsys.readouterr()
     status = main([command, f"-L{world.path}", "--json", *words])
     return status, json.loads(capsys.readouterr().out)
@@ -40,7 +40,7 @@ PLANNERS = {
 def test_undone_plan_leaves_everything_where_it_was(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """After -X of undo, every instance is where it was before the plan.
+    """After undo is executed, every instance is where it was before the plan.
 
     `undo` copies at most as much as the plan, as only nodes without the disks receive them.
     """

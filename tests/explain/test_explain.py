@@ -53,7 +53,7 @@ def asked(found: Explanation) -> list[tuple[GroupReport, dict[str, Any]]]:
 
 
 def rejections(found: Decision) -> dict[str, list[str]]:
-    """Return the rejections of each node as ``role reason: text``."""
+    """Return the rejections of each node in the form ``role reason: text``."""
     return {
         node.name: [
             f"{role.role}{f' of {r.beside}' if r.beside else ''} {r.reason}: {r.text}"
@@ -151,7 +151,7 @@ def test_every_statistic_has_a_description() -> None:
 
 
 def test_rejection_of_small_nodes_has_the_numbers() -> None:
-    """The rejection of a small node has its memory, as primary and as secondary."""
+    """The explanation of a rejected node has its free memory, for both roles of a node."""
     request = allocate(cluster(changes={"node3": {"free_memory": 3120}}), memory=4096)
     assert rejections(only_decision(request)) == {
         "node1": [],

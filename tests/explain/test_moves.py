@@ -48,12 +48,12 @@ def taken(entry: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
 
 
 def text(found: Explanation) -> str:
-    """Return an explanation as text."""
+    """Return the text of an explanation."""
     return text_of("explanation", found.document(), {"brief": False, "node": ""}, Settings())
 
 
 def evacuate(document: Json, mode: str, *names: str) -> Json:
-    """Return `document` with a request to evacuate these instances."""
+    """Return `document` with a request to evacuate the instances `names`."""
     request = {"type": "node-evacuate", "instances": list(names), "evac_mode": mode}
     return {**document, "request": request}
 
@@ -66,7 +66,7 @@ def relocate(document: Json, name: str) -> Json:
 
 
 def change_group(document: Json, *names: str) -> Json:
-    """Return `document` with a request to move these instances to any other group."""
+    """Return `document` with a request to move the instances `names` to any other group."""
     request = {"type": "change-group", "instances": list(names), "target_groups": []}
     return {**document, "request": request}
 

@@ -25,7 +25,7 @@ CASES = [
 
 
 def read(case: Case, *more: str) -> tuple[bytes, Settings]:
-    """Return the document of a case, and its settings."""
+    """Return the document of a stored case, and its settings."""
     settings = Settings()
     parse([*case.options(), *more], settings)
     return Path(case.request).read_bytes(), settings

@@ -27,8 +27,8 @@ FROZEN = {"SOURCE_DATE_EPOCH": "1767323400"}
 class Case(NamedTuple):
     """The input of one run.
 
-    ``arguments`` name files of ``files``; ``name`` is the origin of the case. The files in `LUXI`
-    have the answers of a running cluster's daemons.
+    ``arguments`` name files of ``files``; ``name`` is the origin of the case. The files in the
+    folder `LUXI` have the answers of a running cluster's daemons.
     """
 
     name: str

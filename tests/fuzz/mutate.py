@@ -19,7 +19,7 @@ def raw_of(document: Json) -> bytes:
 
 
 def damage(rng: Random, document: Json, most: int = 4) -> None:
-    """Change up to `most` values in `document`."""
+    """Replace up to `most` random values in `document`."""
     for _ in range(rng.randint(0, most)):
         rng.choice((_replace, _replace, _drop, _tag, _tag, _scale, _rename, _twin))(rng, document)
 
@@ -98,7 +98,7 @@ def _twin(rng: Random, document: Json) -> None:
 
 
 def damage_text(rng: Random, text: str) -> str:
-    """Return a text file with changed fields or lines."""
+    """Return a text file with random changes of fields or lines."""
     lines = text.split("\n")
     for _ in range(rng.randint(0, 4)):
         at = rng.randrange(len(lines))

@@ -36,7 +36,7 @@ PREFIX = "zq0"
 """Prefix of every name in a renamed document, which no other name has."""
 
 RUN = re.compile(rb'"run": ?"[^"]*"')
-"""The name of an execution in a document; it has the time and random digits."""
+"""The name of an execution in a document, which contains the time and random digits."""
 
 TABLES = ("nodes", "nodegroups", "instances")
 

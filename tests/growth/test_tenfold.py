@@ -38,13 +38,13 @@ class Clock:
         self.looks = 0
 
     def __call__(self) -> float:
-        """Return the time, in seconds."""
+        """Return the simulated time in seconds."""
         self.looks += 1
         return 1000.0 + self.looks * self._step
 
     @property
     def seconds(self) -> float:
-        """Return the time of all reads together."""
+        """Return the seconds that all reads of the clock took together."""
         return self.looks * self._step
 
 

@@ -41,7 +41,7 @@ def evacuation(made: Json, names: tuple[str, ...], mode: str = "primary-only") -
 
 
 def moved(document: Json, *options: str) -> dict[str, list[str]]:
-    """Return the new nodes of each moved instance."""
+    """Return the new nodes of each instance that the answer to `document` moves."""
     result = respond(document, "--exact-search=no", *options)["result"]
     return {name: nodes for name, _, nodes in result[0]}
 
@@ -306,7 +306,7 @@ def _shared_by_two(seed: int) -> Json:
 def test_n1_of_groups_acts_between_groups_as_the_option_does(
     command: str, options: tuple[str, ...], mode: str
 ) -> None:
-    """The tag ``n1`` of groups permits as many moves between groups as the option."""
+    """The tag ``n1`` of groups permits equally many moves between groups as the option."""
     moves = 0
     for seed in range(200, 208):
         document = _shared_by_two(seed)

@@ -149,7 +149,7 @@ def test_node_that_fails_n1_already_may_take_more() -> None:
 
 
 def test_forthcoming_instance_keeps_its_memory() -> None:
-    """The memory of a forthcoming instance is reserved, though it uses none yet."""
+    """The memory of a forthcoming instance is reserved before the instance exists."""
     residents = {"soon": instance("node1", memory=7500, forthcoming=True)}
     document = cluster(1, instances=residents, changes={"node1": {"free_memory": 8192}})
     assert failures(allocate_rbd(document)) == {"FailMem": 1}

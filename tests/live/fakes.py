@@ -54,7 +54,7 @@ class FakeLuxi:
         ).start()
 
     def close(self) -> None:
-        """Accept no more connections."""
+        """Stop accepting connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 

@@ -63,13 +63,13 @@ class Talk:
 
 
 def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
-    """Return an HTTP answer."""
+    """Return the bytes of an HTTP response with these headers and body."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
 
 def plain(value: Any) -> bytes:
-    """Return a good HTTP answer."""
+    """Return the bytes of a valid HTTP response with the JSON value `value`."""
     return http(json.dumps(value).encode())
 
 
@@ -223,7 +223,7 @@ class FaultyServer:
         ).start()
 
     def become(self, fault: Fault | None = None, connecting: Fault | None = None) -> None:
-        """Change the fault; close open connections."""
+        """Use another fault from now on; close open connections."""
         self.fault, self.connecting = fault, connecting
         self._closing.set()
         self._closing = threading.Event()

@@ -86,7 +86,7 @@ def patience(fault: str) -> list[str]:
 
 
 def words_of(command: str, folder: Path) -> list[str]:
-    """Return the command line, without a source."""
+    """Return the arguments of a command, without those for the source of the cluster."""
     request = {"type": "relocate", "name": "inst1.example.com",
                "relocate_from": ["node2.example.com"]}  # fmt: skip
     (folder / "request.json").write_text(json.dumps({"request": request}))
@@ -219,7 +219,7 @@ def test_fields_of_wrong_types_are_reported_in_one_line_or_accepted(
 
 
 def start(*words: str, script: str = "") -> subprocess.Popen[bytes]:
-    """Start the program in a separate process."""
+    """Start the program with these arguments in a separate process."""
     command = [sys.executable, "-c", script] if script else COMMAND
     pipe = subprocess.PIPE
     return subprocess.Popen(

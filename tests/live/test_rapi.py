@@ -38,7 +38,7 @@ def _reply(method: str, path: str, body: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeRapi]:
-    """Yield a server for the tests of this module."""
+    """Yield a RAPI server for the tests of this module."""
     with fake_rapi(tmp_path_factory.mktemp("rapi"), _reply) as server:
         yield server
 

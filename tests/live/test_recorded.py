@@ -48,7 +48,7 @@ def ours(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
 
 
 def theirs(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """Return hbal's tables and moves in the form of `ours`."""
+    """Return hbal's tables by their first words, and its moves with their scores."""
     command = ["hbal", "-p", "--print-instances", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     moves = [line.split() for line in done.stdout.splitlines() if " => " in line]
@@ -56,7 +56,7 @@ def theirs(*words: str) -> tuple[dict[str, list[str]], list[list[str]]]:
 
 
 def short(name: str) -> str:
-    """Return the name as hbal shortens it in plans."""
+    """Return the name in the short form of hbal's plans."""
     return name.removesuffix(".vc.example.com")
 
 

@@ -27,12 +27,12 @@ def on(node: int, **fields: Any) -> Change:
 
 
 def parameters(node: int, **values: Any) -> Change:
-    """Return a change of the parameters of a node."""
+    """Return a change of the node parameters of a node."""
     return lambda answers: answers["nodes"][node]["ndparams"].update(values)
 
 
 def policy(**members: Any) -> Change:
-    """Return a change of the policy of the group called two."""
+    """Return a change of the policy of the group named two."""
     return lambda answers: answers["groups"][1].update(
         ipolicy={**answers["groups"][1]["ipolicy"], **members}
     )

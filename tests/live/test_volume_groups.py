@@ -41,7 +41,7 @@ SIZES = {
 
 
 def disk_records() -> Json:
-    """Return what OP_INSTANCE_QUERY_DATA reports about disks."""
+    """Return the result of the opcode OP_INSTANCE_QUERY_DATA, for all disks."""
     lv = {"dev_type": "plain", "children": []}
     halves = [{**lv, "logical_id": ["fast", "a"]}, {**lv, "logical_id": [OWN, "b"]}]
     drbd = {"dev_type": "drbd", "logical_id": ["node1", "node2", 11000, 0, 0, None],
@@ -50,7 +50,7 @@ def disk_records() -> Json:
 
 
 def result_of(opcode: Json) -> Any:
-    """Return the result of an opcode."""
+    """Return the result of an opcode that the simulated queue has executed."""
     if opcode["OP_ID"] == "OP_NODE_QUERY_STORAGE":
         assert opcode["storage_type"] == "lvm-vg"
 
@@ -82,7 +82,7 @@ class Queue:
         return len(self.jobs)
 
     def status(self, job: int) -> tuple[str, Any]:
-        """Return the state of a job, and its results."""
+        """Return the state of a job, and the results of its opcodes."""
         asked = self._asked[job] = self._asked.get(job, -1) + 1
         state = self._states[min(asked, len(self._states) - 1)]
         if state == "error":

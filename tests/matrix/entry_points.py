@@ -1,4 +1,4 @@
-"""Send a request in other ways: in words, to a live cluster, later, with options in a file."""
+"""Send a request in other ways: in words, to a running cluster, later, with options in a file."""
 
 from __future__ import annotations
 

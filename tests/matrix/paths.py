@@ -60,7 +60,7 @@ class Path:
         return self.read(scenario, self.ask(scenario))
 
     def scenario(self, kind: str, split: bool) -> Scenario:
-        """Return the cluster and the options before the request."""
+        """Return the scenario of this path for a kind of subject, without the request."""
         scenario = self.build(kind, split)
         scenario.options += self.options
         if split:  # `best` is alone in its group, and no other node could take over from it

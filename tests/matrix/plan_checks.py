@@ -201,14 +201,14 @@ class _Case:
                         yield kind, one, other, domain
 
     def _sites(self, node: str, domain: str) -> set[str]:
-        """Return the failure domains of a node; without any, the node itself."""
+        """Return the failure domains of a node; for a node without any, the node itself."""
         tags = self.nodes[node]["tags"]
         return {tag for tag in tags if domain and tag.startswith(domain + ":")} or {node}
 
     def migrations(self, answer: Json) -> Iterator[str]:
         """Yield steps or moves between nodes with incompatible migration tags.
 
-        An instance that `place` starts elsewhere without having run is not migrated.
+        A stopped instance that `place` starts on another node is not migrated.
         """
         steps = answer.get("transition", {}).get("steps", ())
         ways = [(s["instance"], s["from"], s["to"]) for s in steps if s.get("from")]

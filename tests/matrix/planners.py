@@ -36,7 +36,7 @@ class RejectedError(Exception):
 
 
 def run(command: str, document: Json, *options: str) -> str:
-    """Return the output of a command for `document`."""
+    """Return the stdout of a command for `document`; raise an error if it is rejected."""
     output, complained = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     with (
         tempfile.NamedTemporaryFile("w", suffix=".json") as file,
@@ -144,7 +144,7 @@ def maintain(kind: str, split: bool) -> Scenario:
 
 
 def repair(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the node of the subject is offline."""
+    """Return a cluster for `repair`, in which the node of the subject is offline."""
     scenario = moving_world(kind, split)
     del scenario.document["instances"]["at-source"]
     scenario.node(SOURCE)["offline"] = True
@@ -185,7 +185,7 @@ def ask_rescue(scenario: Scenario) -> Json:
 
 
 def redistribute(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the node of the subject is offline."""
+    """Return a cluster for `redistribute`, in which the node of the subject is offline."""
     scenario = between_world(kind, split=True)
     if not split:
         scenario.options.clear()
@@ -220,7 +220,7 @@ def place(kind: str, split: bool) -> Scenario:
 
 
 def read_placement(scenario: Scenario, plan: Json) -> list[str]:
-    """Return the nodes of the placed subject."""
+    """Return the nodes on which `place` puts the subject."""
     home = plan["placement"]["subject"]
     return [home] if home else []
 

@@ -24,7 +24,7 @@ from .worlds import (
 
 
 def new_world(kind: str, split: bool) -> Scenario:
-    """Return the nodes for a new subject, without a request."""
+    """Return the nodes of a scenario for a new subject, without a request."""
     nodes = [BEST, NEXT, KEEPER, *([SPARE] if kind == PAIR else [])]
     assert not (split and kind == PAIR)
     groups = ["default", "second", "second"] if split else ()
@@ -59,7 +59,7 @@ def between_world(kind: str, split: bool) -> Scenario:
 
 
 def allocate(kind: str, split: bool) -> Scenario:
-    """Return a request for one new instance."""
+    """Return a scenario with a request for the subject as a new instance."""
     scenario = new_world(kind, split)
     scenario.document["request"] = newcomer(kind)
     return scenario
@@ -79,7 +79,7 @@ def multi_allocate(kind: str, split: bool) -> Scenario:
 
 
 def allocate_secondary(kind: str, split: bool) -> Scenario:
-    """Return a request that makes a plain instance drbd."""
+    """Return a scenario with a request that makes the plain subject a drbd instance."""
     scenario = moving_world(kind, split)
     scenario.subject.update(disk_template="plain", nodes=[KEEPER], disk_space_total=1024)
     scenario.node(SOURCE)["total_disk"] = scenario.instance("at-source")["disk_space_total"] + 100
@@ -88,7 +88,7 @@ def allocate_secondary(kind: str, split: bool) -> Scenario:
 
 
 def relocate(kind: str, split: bool) -> Scenario:
-    """Return a request to move the subject from its source."""
+    """Return a scenario with a request to relocate the subject from the node `source`."""
     scenario = moving_world(kind, split)
     scenario.document["request"] = {
         "type": "relocate", "name": "subject", "required_nodes": 1, "relocate_from": [SOURCE],
@@ -98,7 +98,7 @@ def relocate(kind: str, split: bool) -> Scenario:
 
 
 def evacuate(mode: str) -> Any:
-    """Return the builder of an evacuation."""
+    """Return a function that builds a scenario of an evacuation in this mode."""
 
     def build(kind: str, split: bool) -> Scenario:
         scenario = moving_world(kind, split)
@@ -111,7 +111,7 @@ def evacuate(mode: str) -> Any:
 
 
 def change_group(kind: str, split: bool) -> Scenario:
-    """Return a request to move the subject out of its group."""
+    """Return a scenario with a request to move the subject out of its group."""
     scenario = between_world(kind, split)
     scenario.document["request"] = {
         "type": "change-group", "instances": ["subject"], "target_groups": [],

@@ -94,7 +94,7 @@ def ask_failures(scenario: Scenario) -> Json:
 
 
 def read_tolerated(scenario: Scenario, found: Json) -> list[str]:
-    """Return `best` if every failure restarts the subject there."""
+    """Return [`best`] if the subject can restart after every failure, else []."""
     failed = found["node_failures"]
     losing = [one for one in failed["sets"]["losing"] if "subject" in one["lost"]]
     fallen = [one for one in failed.get("domains", ()) if one["domain"] == "rack:a"]
@@ -126,7 +126,7 @@ def ask_forecast(scenario: Scenario) -> Json:
 
 
 def read_forecast(scenario: Scenario, found: Json) -> list[str]:
-    """Return `best` if one more instance fits."""
+    """Return [`best`] if one more instance fits in the forecast, else []."""
     return [BEST] if found["forecast"]["highest"] else []
 
 

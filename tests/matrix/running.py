@@ -1,4 +1,4 @@
-"""Represent a scenario of the matrix as a simulated running cluster, and execute plans on it."""
+"""Simulate the scenarios of the matrix as running clusters, and execute plans on them."""
 
 from __future__ import annotations
 

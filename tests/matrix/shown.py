@@ -16,7 +16,7 @@ __all__ = ["cluster", "report", "show"]
 
 
 def cluster(kind: str, split: bool) -> Scenario:
-    """Return the subject on its source."""
+    """Return a scenario with the subject on the node `source`, without a request."""
     return between_world(kind, split) if split else moving_world(kind, split)
 
 
@@ -28,7 +28,7 @@ def show(scenario: Scenario) -> Json:
 
 
 def report(scenario: Scenario) -> Json:
-    """Return the page of the cluster."""
+    """Return the HTML page that `report` writes for the cluster."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
         done = run(

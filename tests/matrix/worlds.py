@@ -63,7 +63,7 @@ class Scenario:
 
     @property
     def role(self) -> int:
-        """Return the index of the subject's node that the path selects."""
+        """Return the index of the node that the path selects: 0 is the primary."""
         return 1 if self.kind == DRBD else 0
 
     @property
@@ -78,7 +78,7 @@ class Scenario:
         return self.instance("subject")
 
     def node(self, name: str) -> Json:
-        """Return the node with this name."""
+        """Return the node of the document with this name."""
         found: Json = self.document["nodes"][name]
         return found
 
@@ -88,7 +88,7 @@ class Scenario:
         return found
 
     def instance(self, name: str) -> Json:
-        """Return an instance, new or existing."""
+        """Return the instance `name`, which may be in the request or in the document."""
         if name == "subject" and self.wanted is not None:
             return self.wanted
         if self.request.get("name") == name and "memory" in self.request:
@@ -100,7 +100,7 @@ class Scenario:
         return found
 
     def add(self, name: str, *nodes: str, **members: Any) -> Json:
-        """Add another instance, on shared storage by default."""
+        """Add another instance to the document, on shared storage by default."""
         members.setdefault("disk_template", "rbd")
         one = builders.instance(*nodes, **members)
         self.document["instances"][name] = one
@@ -174,7 +174,7 @@ def newcomer(kind: str, **members: Any) -> Json:
 
 
 def resident(scenario: Scenario, home: str = SOURCE) -> None:
-    """Place the subject on `home`; a drbd one also on `keeper`, in the other role."""
+    """Place the subject on `home`; a drbd subject is also on `keeper`, in the other role."""
     kind = scenario.kind
     nodes = {DRBD: (KEEPER, home), PAIR: (home, KEEPER)}.get(kind, (home,))
     scenario.add("subject", *nodes, disk_template=TEMPLATES[kind], memory=512)

@@ -13,7 +13,7 @@ from .make import instance
 
 
 def added(vector: tuple[float, ...]) -> dict[str, float]:
-    """Return the amounts of a vector that are not zero, by column."""
+    """Return the amounts that are not zero, by the name of the column."""
     return {name: amount for name, amount in zip(COLUMNS, vector, strict=True) if amount}
 
 

@@ -24,7 +24,7 @@ def _seen(watch: FailureWatch, rules: Rules) -> object:
 
 
 def _move(state: State, instance: Instance, rng: random.Random, comes: bool) -> None:
-    """Remove `instance` from its nodes, and place it on others."""
+    """Remove `instance` from its nodes; if `comes`, place it on random other nodes."""
     if instance.name in state.where:
         state.remove(instance, state.where[instance.name])
     if comes:

@@ -319,9 +319,10 @@ def test_instances_not_restarted_after_failures_together_are_as_few_as_possible(
 @pytest.mark.parametrize("racks", RACKS)
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 def test_plan_is_compared_with_the_initial_failures_together(mode: str, racks: str) -> None:
-    """A plan violates N+1 if a joint failure loses more than before the plan.
+    """With no-worse, a plan violates N+1 if a joint failure loses more than before the plan.
 
-    With other modes than no-worse, the failure must have been tolerated, or must always be.
+    With no-new, a failure that was tolerated before must stay tolerated; with strict, all failures
+    must be tolerated.
     """
     seen: Counter[bool] = Counter()
     for seed in range(20):

@@ -89,7 +89,7 @@ def world(rng: Random, template: str) -> Json:
 
 
 def placed(document: Json, nodes: tuple[int, ...]) -> Json:
-    """Return the document with the new instance on `nodes`."""
+    """Return the document with its requested instance placed on `nodes`."""
     new = document["request"]
     names = [f"node{n + 1}" for n in nodes]
     one = instance(*names, memory=new["memory"], disk_template=new["disk_template"])

@@ -258,5 +258,5 @@ def test_check_rejects_a_secondary_that_uses_the_disk_of_a_failover(mode: str, s
 
 
 def test_n1_off_accepts_everything() -> None:
-    """Without N+1, nothing is rejected."""
+    """With the mode off, N+1 accepts every placement."""
     assert result_on(broken(), 1, "off")

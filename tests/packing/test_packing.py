@@ -55,7 +55,7 @@ def fits(items: Sequence[Item], bins: Bins, places: Sequence[int | None]) -> boo
 
 
 def cost(items: Sequence[Item], places: Sequence[int | None], by_memory: bool) -> float:
-    """Return the cost of the items without a bin."""
+    """Return the cost of the items that are in no bin."""
     left = [item for item, place in zip(items, places) if place is None]
     return sum(item.memory if by_memory else item.price for item in left)
 

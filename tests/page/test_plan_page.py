@@ -25,7 +25,7 @@ HELD = {
 
 
 def crowded(nodes: int = 4, **members: Any) -> Any:
-    """Return a cluster with all instances on the first node."""
+    """Return a cluster of `nodes` nodes with all instances on the first one."""
     return cluster(nodes, instances=HELD, **members)
 
 

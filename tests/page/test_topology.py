@@ -43,7 +43,7 @@ def short_of_memory() -> Any:
 
 
 def data_of(path: Path) -> Any:
-    """Return the data of the page for its script."""
+    """Return the data in a page that its script uses."""
     found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', path.read_text())
     assert found
     return json.loads(found[1])

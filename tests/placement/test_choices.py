@@ -63,12 +63,12 @@ SMALL = ((4, 4, 4096, 5000), (4, 3, 9000, 5000), (8, 3, 4096, 3000), (6, 2, 9000
 
 
 def test_losses_decide_where_only_an_unallocable_group_has_usual_nodes() -> None:
-    """Losses decide if all allocatable groups have only exclusive storage, as in hail."""
+    """Lost allocations decide if all allocatable groups have exclusive storage, as in hail."""
     assert respond(dedicated(*SMALL), "--compat=hail")["result"] == ["node3"]
 
 
 def test_losses_do_not_decide_in_a_group_with_a_usual_node() -> None:
-    """Losses do not decide in a group that has a node without exclusive storage."""
+    """Scores, not lost allocations, decide in a group with a node without exclusive storage."""
     sizes = ((6, 3, 4096, 5000), (8, 3, 9000, 5000), (6, 3, 30_000, 3000))
     assert respond(dedicated(*sizes))["result"] == ["node4"]
 

@@ -52,7 +52,7 @@ def as_text(document: dict[str, Any], folder: Path) -> Path:
 
 
 def hbal(path: Path, *options: str) -> HbalPlan | None:
-    """Return hbal's plan for a text file; None if it has nothing to do."""
+    """Return hbal's plan for a text file; None if hbal has nothing to do."""
     done = subprocess.run(
         ["hbal", "-t", str(path), *options],
         capture_output=True, text=True, check=False, timeout=PATIENCE,

@@ -34,7 +34,7 @@ def installed() -> bool:
 
 
 def hsqueeze(path: Path, *options: str) -> Advice:
-    """Return hsqueeze's advice for a text file."""
+    """Return the advice of hsqueeze for the cluster in a text file."""
     done = subprocess.run(
         ["hsqueeze", "-t", str(path), "-C", *options],
         capture_output=True, text=True, check=True, timeout=PATIENCE,

@@ -29,7 +29,7 @@ LIMITS = PlanLimits(Settings())
 
 
 def snapshot(state: State) -> tuple[object, ...]:
-    """Return all values of a state that moves can change."""
+    """Return all values of a state that moves can change, to be compared later."""
     rows = [state.row(index) for index in range(len(state.reserved))]
     return rows, list(state.reserved), dict(state.where), [dict(p) for p in state.peers]
 
@@ -111,7 +111,7 @@ DOCUMENT = build(
 
 @pytest.fixture
 def path(tmp_path):  # type: ignore[no-untyped-def]
-    """Return the path of a captured, unbalanced cluster."""
+    """Return the path of a file with an unbalanced cluster."""
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps(DOCUMENT))
     return str(file)

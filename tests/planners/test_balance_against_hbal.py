@@ -25,7 +25,7 @@ PEER_DATA = os.environ.get("IALLOCATOR_PEER_DATA", "")
 """A folder with more text files (``*.data``) to compare on; none by default."""
 
 TOLERANCE = 1.5e-8
-"""hbal prints eight decimals."""
+"""Largest difference of equal scores, as hbal prints eight decimals."""
 
 OPTIONS = (
     ("--no-disk-moves",),

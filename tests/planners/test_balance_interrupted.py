@@ -1,4 +1,4 @@
-"""Test Ctrl-C and time limits in balance: what is printed when it is interrupted."""
+"""Test that `balance` prints its plan so far after Ctrl-C, or at its time limit."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ i1|3000|1000|1|running|Y|c1.example.com|c2.example.com|drbd||1
 
 
 def ask(*words: str) -> tuple[int, str, str]:
-    """Return the exit status, stdout and stderr."""
+    """Return the exit status, stdout and stderr of `capacity`."""
     done = run("capacity", *words)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 

@@ -46,7 +46,7 @@ def placed(report: CapacityReport, kind: str) -> list[Home]:
 @pytest.mark.parametrize("kind", TEMPLATES)
 @pytest.mark.parametrize("seed", seeds(3, 60))
 def test_capacity_places_as_many_instances_as_possible(seed: int, kind: str, n1: str) -> None:
-    """`capacity` places as many instances as brute force, which tries every placement."""
+    """`capacity` places the largest number of instances that brute force finds."""
     machines, homes, wanted = capacity_case(seed, kind)
     pairs = wanted.template == "drbd"
     if pairs and n1 not in ("", "off"):

@@ -321,7 +321,7 @@ def test_check_analysed_in_spite_of_a_limit_of_nothing_reports_no_limit(
 def test_check_without_time_for_pairs_of_nodes_does_not_claim_health(
     tmp_path: Path, capsys: Output
 ) -> None:
-    """If the pairs of nodes are not analysed in time, `check` says so and ends with status 3."""
+    """If the pairs of nodes are not analysed in time, `check` reports that, with status 3."""
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("i", "n1", "n2")])
     assert main(["check", "--failures=2", "--time-limit=0", "-t", path]) == 3
     output = capsys.readouterr().out

@@ -38,7 +38,7 @@ OPTIONS = (
 
 
 def hcheck(path: Path, *options: str) -> tuple[int, list[str]]:
-    """Return hcheck's exit status and lines."""
+    """Return the exit status and the lines of hcheck for the cluster in a text file."""
     done = subprocess.run(
         ["hcheck", "--machine-readable", "-t", str(path), *options],
         capture_output=True, text=True, check=False, timeout=PATIENCE,

@@ -262,7 +262,7 @@ class Life:
         self.made = 0
 
     def job(self, time: float, status: str = "success", **opcode: Any) -> None:
-        """Store a job with one opcode."""
+        """Store a job with one opcode in the archive of jobs."""
         self.number += 1
         stamp = [int(time), int(time % 1 * 1e6)]
         place = self.folder / str(self.number // 10)

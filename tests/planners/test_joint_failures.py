@@ -64,7 +64,7 @@ def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
 def test_signal_ends_the_analysis_of_joint_failures(
     words: tuple[str, ...], tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After Ctrl-C, `check --failures` reports all failures not yet analysed as unknown."""
+    """After Ctrl-C, `check --failures` reports each failure that is not analysed as unknown."""
     original, calls = FailureTolerance.unrestarted, []
 
     def interrupting(self: FailureTolerance, failure: tuple[int, ...]) -> object:

@@ -230,7 +230,7 @@ def test_options_that_cannot_act_are_rejected(words: tuple[str, ...], error: str
 
 
 def test_instance_that_would_violate_a_soft_limit_elsewhere_keeps_its_node() -> None:
-    """With --after stay, `maintain` skips a node if an instance would break a soft limit elsewhere.
+    """With --after stay, `maintain` skips a node if an instance would then break a soft limit.
 
     With --after back, the instance may break the limit on its secondary during the reboot.
     """

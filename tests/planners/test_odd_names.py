@@ -54,11 +54,11 @@ class Page(HTMLParser):
         self.elements: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Store the element."""
+        """Store the name of an element."""
         self.elements.add(tag)
 
     def handle_data(self, data: str) -> None:
-        """Store the text."""
+        """Store the text between elements."""
         self.text += data
 
 

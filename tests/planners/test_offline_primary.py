@@ -22,7 +22,7 @@ def world(**changes: Json) -> Json:
 
 
 def moves_of(document: Json, *args: str) -> list[str]:
-    """Return the moves of a balance plan in text form."""
+    """Return the moves of a plan of balance in the form that the text shows."""
     return [move["move"] for move in plan_of("balance", document, *args)["moves"]]
 
 
@@ -44,7 +44,7 @@ def test_balance_with_compat_hail_copies_off_an_offline_primary_that_has_amounts
 ) -> None:
     """With --compat hail, `balance` copies disks off an offline primary as hbal does.
 
-    hbal does so if the text file has amounts of the offline node; in documents, they are ignored.
+    A text file must have amounts of the offline node; in documents, such amounts are ignored.
     """
     given = world(node1=OFFLINE, node2=OFFLINE)
     cluster_ = model_of(given)

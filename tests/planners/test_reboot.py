@@ -42,7 +42,7 @@ def _groups(plan: Json) -> list[list[str]]:
 
 
 def test_two_nodes_with_a_common_secondary_are_in_one_group_if_it_has_capacity() -> None:
-    """`reboot` groups two nodes with a common secondary if it has capacity; hroller does not."""
+    """`reboot` groups two nodes if their common secondary has capacity; hroller does not."""
     both = {"a": instance("node1", "node3"), "b": instance("node2", "node3")}
     _, plan = _planned(cluster(3, instances=both))
     assert _groups(plan) == [["node1", "node2"], ["node3"]]
@@ -180,7 +180,7 @@ def test_instances_on_shared_storage_share_an_exclusion_tag_during_the_reboot_as
 
 
 def test_new_conflict_of_exclusion_tags_keeps_a_node_from_being_rebooted() -> None:
-    """`reboot` leaves a node out if its instance would meet a common exclusion tag elsewhere."""
+    """`reboot` leaves a node out if its instance has the exclusion tag of one on its secondary."""
     web = {"tags": ["service:web"]}
     pairs = {"a": instance("node1", "node2") | web, "b": instance("node2", "node1") | web}
     document = cluster(2, instances=pairs, tags=("htools:iextags:service",))

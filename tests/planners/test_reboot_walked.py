@@ -37,7 +37,7 @@ class Walk:
         self._options = options
 
     def take(self, step: Json) -> None:
-        """Execute one step."""
+        """Execute one step of the plan on the document."""
         if "instance" in step:
             self._move(step)
         elif step["kind"] == "drain":

@@ -28,7 +28,7 @@ class Add:
         self.amount = amount
 
     def apply(self, state: list[int]) -> None:
-        """Add the amount."""
+        """Add the amount to the number."""
         state[self.position] += self.amount
 
 
@@ -42,7 +42,7 @@ class Less(Neighbourhood[list[int], Add]):
     def best(
         self, state: list[int], objective: Objective, allows: Callable[[Add], bool]
     ) -> Add | None:
-        """Return the step, if it is allowed; otherwise None."""
+        """Return the step if the search permits it, else None."""
         step = Add(self.position, -1)
         return step if state[self.position] > 0 and allows(step) else None
 
@@ -51,7 +51,7 @@ class Exchange(Add):
     """Step that lowers the first number by 1 and raises the second one by 5."""
 
     def apply(self, state: list[int]) -> None:
-        """Change both numbers."""
+        """Change both numbers of the list."""
         state[0] -= 1
         state[1] += 5
 
@@ -62,7 +62,7 @@ class Trade(Less):
     def best(
         self, state: list[int], objective: Objective, allows: Callable[[Add], bool]
     ) -> Add | None:
-        """Return the step that changes both numbers, if it is allowed."""
+        """Return the step that changes both numbers if the search permits it, else None."""
         return Exchange(0, -1) if state[0] else None
 
 
@@ -104,7 +104,7 @@ def test_search_lowers_an_earlier_number_though_a_later_one_rises() -> None:
 
 
 def test_search_ends_after_a_step_that_lowers_nothing() -> None:
-    """The search ends after a step that lowers nothing, and its reason says so."""
+    """The search ends with the reason STALLED after a step that lowers no objective."""
 
     class Worse(Less):
         def best(

@@ -338,7 +338,7 @@ def test_squeeze_names_an_invalid_value(
 
 
 def _renamed(document: Json, names: dict[str, str]) -> Json:
-    """Return `document` with its nodes renamed by `names`."""
+    """Return `document` with new names of nodes; `names` maps old names to new ones."""
     instances = {
         name: one | {"nodes": [names[node] for node in one["nodes"]]}
         for name, one in document["instances"].items()

@@ -1,4 +1,4 @@
-"""Test that `squeeze` frees at least as many nodes as hsqueeze, and powers on at most as many."""
+"""Test `squeeze` against hsqueeze: it frees no fewer nodes, and powers no more nodes on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ours(path: Path, *options: str) -> Json:
     "options", [(), pytest.param(LEVELS, marks=pytest.mark.slow)], ids=" ".join
 )
 def test_squeeze_frees_as_many_nodes_as_hsqueeze(options: tuple[str, ...], tmp_path: Path) -> None:
-    """`squeeze` frees at least as many nodes of each generated cluster as hsqueeze."""
+    """`squeeze` frees no fewer nodes of any generated cluster than hsqueeze."""
     freed, path = 0, tmp_path / "cluster.data"
     for seed in seeds(8, 25):
         path.write_text(text_cluster(seed, (3, 6)))
@@ -74,6 +74,6 @@ def test_squeeze_powers_on_as_few_nodes_as_hsqueeze(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", PEER_FILES, ids=lambda path: path.stem)
 def test_squeeze_of_files_of_other_programs_equals_hsqueeze(path: Path) -> None:
-    """For text files of other programs, `squeeze` acts like hsqueeze on as many nodes."""
+    """For text files of other programs, `squeeze` frees or powers on as many nodes as hsqueeze."""
     theirs, mine = hsqueeze(path), ours(path, *FREELY)
     assert (mine["action"], len(mine["switched_nodes"])) == (theirs.action, len(theirs.nodes))

@@ -14,7 +14,7 @@ pytest.importorskip("highspy")
 @pytest.mark.parametrize("kind", MOVABLE)
 @pytest.mark.parametrize("seed", [*seeds(8, 100), 68, 104, 204])
 def test_squeeze_frees_as_many_nodes_as_possible(seed: int, kind: str) -> None:
-    """`squeeze` frees as many nodes as brute force, which tries all placements."""
+    """`squeeze` frees the largest number of nodes that brute force finds."""
     machines, homes = squeeze_case(seed, kind)
     possible = freeable(machines, homes)
     if possible is None or possible < 0:

@@ -36,7 +36,7 @@ class Life:
         self.templates = "rbd"
 
     def round(self, hours: float, *options: str, apply: bool = True) -> dict[str, Any]:
-        """Run balance so many `hours` after the beginning, and execute its moves if `apply`."""
+        """Run balance at `hours` after the beginning, and execute its moves if `apply`."""
         cluster, loads = self.folder / "cluster.data", self.folder / "loads"
         cluster.write_text(self._cluster(), encoding="utf-8")
         wave = 1 + 0.2 * math.sin(hours / 24 * 2 * math.pi)

@@ -25,7 +25,7 @@ def _heap(count: int, template: str, **members: Any) -> Json:
 
 @pytest.mark.parametrize("command", ["balance", "squeeze", "reboot", "place"])
 def test_forthcoming_instances_are_moved_without_copying_anything(command: str) -> None:
-    """Moves of forthcoming instances count as no traffic, since these have no disks yet."""
+    """Moves of forthcoming instances count as no traffic, because these have no disks."""
     options = {
         "balance": ("--n1=off",),
         "squeeze": ("--n1=off", "--drbd", "--prefer=node1,node2", "--master-node=node4"),

@@ -34,17 +34,17 @@ KINDS = {"f": FAILOVER, "r": REPLACE_SECONDARY, "fa": FAILOVER_TO}
 
 
 def rbd(node: str, **members: Any) -> Json:
-    """Return an instance on shared storage."""
+    """Return an instance on shared storage on `node`."""
     return builders.instance(node, **{"disk_template": "rbd", **members})
 
 
 def drbd(*nodes: str, **members: Any) -> Json:
-    """Return a drbd instance."""
+    """Return a drbd instance on two nodes, primary first."""
     return builders.instance(*nodes, **members)
 
 
 class Plan:
-    """A cluster, and a plan on it that is not verified yet."""
+    """A cluster, and a plan on it that the verifier has not checked."""
 
     def __init__(self, document: Json, *moves: Wanted, **settings: Any) -> None:
         self.cluster: Cluster = read_cluster(document, Reading(static_kvm_memory=0))

@@ -70,7 +70,7 @@ class RingsAfterwards(Deadline):
     """A deadline that passes as soon as planning is done."""
 
     def over(self) -> bool:
-        """Return whether the planning has ended."""
+        """Return whether the planning has ended, so that the deadline has passed."""
         return Deadline.current is not self
 
 

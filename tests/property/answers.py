@@ -45,7 +45,7 @@ def context_for(request: Json, settings: Settings | None = None) -> tuple[Contex
 
 
 def newcomers(wanted: Request) -> list[Instance]:
-    """Return the new instances of a request."""
+    """Return the new instances that a request describes."""
     if isinstance(wanted, Allocate):
         return [wanted.instance]
     if isinstance(wanted, MultiAllocate):

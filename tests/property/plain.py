@@ -156,7 +156,7 @@ class Plain:
     # disk (MiB), spindles, cpus; `later`: with forthcoming instances
 
     def free_disk(self, node: str, later: bool = False) -> int:
-        """Return the reported free disk, changed by the moved disks."""
+        """Return the free disk that the node reported, less disks that have moved to it since."""
         before = sum(i.disk for i in _on(self.before, node) if not i.forthcoming)
         now = sum(i.disk for i in self._counted(node, later))
         return self.number(node, "free_disk") + before - now
@@ -312,7 +312,7 @@ def _on(instances: Iterable[Resident], node: str) -> list[Resident]:
 
 
 def _real(instances: Iterable[Resident]) -> list[Resident]:
-    """Return the instances that already exist."""
+    """Return the instances that exist, without forthcoming ones."""
     return [one for one in instances if not one.forthcoming]
 
 

@@ -38,12 +38,12 @@ class Setting(NamedTuple):
 
 
 def singles(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
-    """Return the candidates that are single nodes."""
+    """Return the placements of `instance` on single nodes, evaluated by `kernel`."""
     return kernel.singles(instance, setting.nodes, setting.rejections, setting.limits)
 
 
 def pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
-    """Return the candidates that are pairs of nodes."""
+    """Return the placements of `instance` on pairs of nodes, evaluated by `kernel`."""
     nodes = setting.nodes
     return kernel.pairs(instance, nodes, nodes, setting.rejections, setting.limits)
 
@@ -56,7 +56,7 @@ def uneven_pairs(kernel: Kernel, instance: Instance, setting: Setting) -> Candid
 
 
 def secondaries(kernel: Kernel, instance: Instance, setting: Setting) -> Candidates:
-    """Return the secondaries of an instance with a fixed primary."""
+    """Return the secondaries for an instance with a fixed primary, by `kernel`."""
     nodes = setting.nodes
     return kernel.secondaries(instance, nodes[0], nodes[1:], setting.limits)
 

@@ -66,7 +66,7 @@ def served(document: Json, *options: str) -> int:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_more_memory_on_one_node_places_no_fewer_without_n1(seed: int) -> None:
-    """Without N+1, as many instances are placed with more memory on any node."""
+    """Without N+1, more memory on any node lets no fewer instances be placed."""
     rng = Random(f"more/{seed}")
     document = world(rng)
     for request in requests(rng, document):
@@ -87,7 +87,7 @@ def with_more(document: Json, name: str, amount: int) -> Json:
 
 @pytest.mark.parametrize("templates", [("rbd",), ("drbd",), ("plain",), ("rbd", "drbd", "plain")])
 def test_more_memory_on_one_node_places_no_fewer_by_default(templates: tuple[str, ...]) -> None:
-    """With the default N+1, as many instances are placed with more memory on any node."""
+    """With the default N+1, more memory on any node lets no fewer instances be placed."""
     asked = 0
     for seed in seeds(5, 120):
         rng = Random(f"more/{'/'.join(templates)}/{seed}")
@@ -125,7 +125,7 @@ def evacuation(rng: Random) -> Json | None:
 
 @pytest.mark.parametrize("part", range(5))
 def test_more_memory_moves_no_fewer_drbd_instances_off_a_node(part: int) -> None:
-    """With more memory on a node, as many drbd instances are evacuated.
+    """With more memory on a node, no fewer drbd instances can be evacuated.
 
     A node that lacks memory for its failovers accepts no instance that increases the lack.
     """

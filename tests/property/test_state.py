@@ -241,7 +241,7 @@ def test_copy_of_a_state_is_equal_and_independent(seed: int, rng: Random) -> Non
 
 
 def node_pictures(state: State) -> list[Any]:
-    """Return what each node of the state holds, in order."""
+    """Return the instances and amounts of each node of the state, in order."""
     roles = (state.peers, state.primaries, state.secondaries, state.exclusion)
     return [
         (state.row(index), amount, *(list(role[index].items()) for role in roles))

@@ -90,7 +90,7 @@ class World:
         self.asked[name] = list(asked)
 
     def take(self, name: str) -> None:
-        """Stop an instance."""
+        """Stop an instance, so that it is on no node."""
         del self.where[name]
 
     # keys

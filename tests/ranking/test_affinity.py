@@ -47,7 +47,7 @@ def room(value: float, level: str | None = None, **members: Any) -> Json:
 
 
 def new(document: Json, *tags: str, **members: Any) -> Json:
-    """Return a request for a new instance on shared storage."""
+    """Return a request for a new instance on shared storage, with `tags`."""
     return allocate_rbd(document, tags=list(tags), **members)
 
 

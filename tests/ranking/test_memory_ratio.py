@@ -172,7 +172,7 @@ def test_n1_with_a_memory_ratio_equals_brute_force(mode: str) -> None:
 def crowded(rng: Random, template: str, ratio: float, fewest: int = 2, most: int = 5) -> Json:
     """Return two to four nodes of 4096 MiB with instances that use up to `ratio` times as much.
 
-    Each node has `fewest` to `most` instances, if so many fit.
+    Each node has `fewest` to `most` instances, or fewer if these do not fit.
     """
     count = rng.randint(2, 4)
     names = [f"node{k}" for k in range(1, count + 1)]

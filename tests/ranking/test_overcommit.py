@@ -139,7 +139,7 @@ def test_failover_needs_free_memory(free: int, moved: list[str]) -> None:
 
 
 def test_key_of_a_group_counts_for_its_nodes_without_that_key() -> None:
-    """A capacity in a tag of the group applies to its nodes without one of their own."""
+    """A placement key in a tag of the group applies to its nodes without that key."""
     document = cluster(2, memory=65536)
     document["nodegroups"]["uuid-default"]["tags"] = ["iallocator:key:room:1"]
     document["nodes"]["node1"]["tags"] = ["iallocator:key:room:5"]

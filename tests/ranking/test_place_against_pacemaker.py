@@ -121,7 +121,7 @@ def _whole_group_is_too_much(needs: list[Json], where: str, usable: list[str], f
 
 
 def _score(nodes: Json, one: Json, name: str) -> int:
-    """Return the score of an instance on a node."""
+    """Return the score of the instance `one` on the node `name`."""
     summands = [nodes[name].get("score", 0), one.get("scores", {}).get(name, 0)]
     if name == one.get("home"):
         summands.append(one.get("stickiness", 0))

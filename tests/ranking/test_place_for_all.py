@@ -243,7 +243,7 @@ def test_creation_has_all_parameters_that_ganeti_requires() -> None:
 
 
 def _load(opcode: Json) -> None:
-    """Load an opcode with Ganeti's own code."""
+    """Load an opcode with Ganeti's own code, which checks its parameters."""
     code = (
         "import glob, json, sys; sys.path[:0] = glob.glob('/usr/share/ganeti/[23]*')[-1:];"
         "from ganeti import opcodes;"

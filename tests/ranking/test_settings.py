@@ -33,7 +33,7 @@ def config(made: Json, *options: str) -> Json:
 
 
 def strategies(made: Json, *options: str) -> dict[str, str]:
-    """Return the strategy that ranked each group."""
+    """Return the strategy with which each group was ranked, by the group's name."""
     response = respond(made, *options)
     return {one["group"]: one.get("strategy", "score") for one in response["solutions"]}
 

@@ -162,7 +162,7 @@ def _repaired(world: Running, folder: Path, journal: str = "first") -> int:
 
 
 class Killed(BaseException):
-    """Raised in place of the end of the process."""
+    """Raised in place of the end of the process that executes repairs."""
 
 
 @pytest.mark.parametrize("tagged", [0, 1], ids=["before its tag is written", "afterwards"])

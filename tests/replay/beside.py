@@ -73,7 +73,7 @@ def command_cases() -> list[Path]:
 
 
 def case_in(folder: Path) -> Case:
-    """Return the case in `folder`."""
+    """Return the stored case in `folder`."""
     return find_cases([str(folder)])[0]
 
 

@@ -93,7 +93,7 @@ class _Board:
         self._index = {node.name: node.index for node in cluster.nodes}
 
     def title(self) -> str:
-        """Return the instance in one line."""
+        """Return a line that describes the requested instance."""
         i = self._instance
         tags = f", tags {' '.join(i.tags)}" if i.tags else ""
         return (

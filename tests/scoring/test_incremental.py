@@ -71,7 +71,7 @@ def plainly(state: State, kernels: Kernels, template: str) -> list[tuple[float, 
 
 
 def incremental_for(state: State, kernels: Kernels, template: str) -> IncrementalScores:
-    """Return the scores under test."""
+    """Return incremental scores for equal instances with this disk template."""
     kind = IncrementalPairs if template == "drbd" else IncrementalSingles
     groups = [group.nodes for group in state.cluster.groups]
     return kind(state, kernels.fixed, kernels.matrix(), newcomer(template, 0), groups, ALL_LIMITS)

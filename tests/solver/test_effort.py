@@ -39,7 +39,7 @@ def crowded_batch(seed: int) -> Json:
 
 
 def placed(response: Json) -> int:
-    """Return how many instances are placed."""
+    """Return how many instances the response places."""
     return sum(1 for entry in response["solutions"] if entry["nodes"])
 
 

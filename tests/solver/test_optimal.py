@@ -47,7 +47,7 @@ def _batch(seed: int, template: str) -> Json:
 
 
 def _lowest(raw: bytes, n1: str = "no-new") -> float:
-    """Return the lowest score of all choices of nodes."""
+    """Return the lowest score of all choices of nodes for the batch, by brute force."""
     settings = Settings()
     settings.n1 = n1
     cluster, request = engine.read(raw, settings)

@@ -83,7 +83,7 @@ def _cost(
 
 
 def _lowest(document: Json) -> float:
-    """Return the lowest cost of all choices of nodes."""
+    """Return the lowest cost of all choices of nodes for the batch, by brute force."""
     settings = Settings()
     settings.n1 = "no-new"
     cluster, request = engine.read(builders.as_bytes(document), settings)

@@ -160,7 +160,7 @@ def test_top_lists_no_place_that_the_feature_forbids(name: str) -> None:
 
 
 def test_clusters_without_the_feature_use_the_third_node() -> None:
-    """Without the feature, the third node is used, and no search is made."""
+    """If no feature forbids the third node, it is used, and no search is made."""
     response = respond(_world())
     assert ["node3"] in dict(response["result"][0]).values()
     assert "exact search" not in response["info"]

@@ -17,7 +17,7 @@ def changed(old: str, new: str) -> str:
 
 
 def problem(text: str) -> str:
-    """Return the error for an invalid file."""
+    """Return the error about `text`, which is not a valid text file."""
     with pytest.raises(RequestError) as caught:
         read(text)
     return str(caught.value)

@@ -88,7 +88,7 @@ def request(kind: str, name: str, raw: Json) -> Json:
 
 
 def ends_in(solutions: list[Json]) -> list[list[str]]:
-    """Return every list of nodes in the solutions."""
+    """Return every list of nodes in the solutions of an answer."""
     found = []
     for solution in solutions:
         remote = solution.get("remote")

@@ -132,7 +132,7 @@ def test_tags_of_nodes_and_groups_restrict_access_to_the_pools_of_instances() ->
 
 
 def test_tags_of_instances_alone_restrict_nothing() -> None:
-    """Tags of instances for pools have no effect if no node names pools."""
+    """The storage pool of an instance restricts no node if no node names its pools."""
     document = cluster(3)
     assert places(document, disk_template="rbd", storage_pool="nas") == {"node1", "node2", "node3"}
 
@@ -192,7 +192,7 @@ def volume_groups(*free: int, disk: int = 0) -> Json:
 
 
 def on_fast(*sizes: int) -> Json:
-    """Return disks of these sizes in the volume group fast."""
+    """Return disks of these MiB in the volume group fast."""
     return {"disks": [{"size": size, "vg": "fast", "spindles": 1} for size in sizes]}
 
 

@@ -85,7 +85,7 @@ class Brute:
         self.free = {name: raw["free_memory"] for name, raw in self.nodes.items()}
 
     def put(self, name: str, raw: Json, node: str) -> None:
-        """Add a new instance."""
+        """Add a new instance on `node`."""
         self.raw[name], self.where[name] = raw, node
         self.free[node] -= raw["memory"]
 
@@ -116,7 +116,7 @@ class Brute:
         return True
 
     def score(self, where: dict[str, str], free: dict[str, int]) -> float:
-        """Return the cluster score without constant terms."""
+        """Return the cluster score with instances on `where`, without constant terms."""
         counts = Counter(where.values())
         online = [node for node in self.nodes if self.online[node]]
         total = int(next(iter(self.nodes.values()))["total_memory"])

@@ -14,12 +14,12 @@ POOLS = ("nas", "san", "ceph")
 
 
 def external(name: str) -> Json:
-    """Return an external pool as a node lists it."""
+    """Return an external storage pool as a node lists it."""
     return {"type": "external", "name": name}
 
 
 def internal(name: str, total: int | None = None, free: int | None = None) -> Json:
-    """Return an internal pool as a node lists it; sizes in MiB."""
+    """Return an internal storage pool as a node lists it; sizes are in MiB."""
     return {"type": "internal", "name": name, "total": total, "free": free}
 
 
@@ -61,12 +61,12 @@ def _residents(rng: Random, reach: dict[str, list[str]], memory: int) -> Iterato
 
 
 def of_instance(raw: Json) -> tuple[str, str]:
-    """Return the pool in the fields of an instance."""
+    """Return the storage pool in the fields of an instance."""
     return raw["storage_type"], raw["storage_pool"]
 
 
 def reaching(document: Json, pool: tuple[str, str]) -> set[str]:
-    """Return the nodes that list `pool`."""
+    """Return the nodes that list the storage pool `pool`."""
     nodes: dict[str, Any] = document["nodes"]
     return {
         name

@@ -29,12 +29,12 @@ SEEDS = seeds(8, 25)
 
 
 def response(request: Json, *options: str) -> Json:
-    """Return iallocator's answer."""
+    """Return the program's response to `request`."""
     return dict(respond(request, *options))
 
 
 def evacuate(base: Json, mode: str, *names: str) -> Json:
-    """Return a request to evacuate these instances."""
+    """Return `base` with a request to evacuate the instances `names`."""
     request = {"type": "node-evacuate", "evac_mode": mode, "instances": list(names)}
     return {**base, "request": request}
 
@@ -126,7 +126,7 @@ def test_shuffled_document_has_the_same_transition() -> None:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process."""
+    """Run the program in a separate process."""
     command = [sys.executable, "-m", "iallocator", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True)
 

@@ -33,7 +33,7 @@ SEEDS = seeds(10, 25)
 
 
 def planned(one: World) -> Transition:
-    """Return the transition of a generated case."""
+    """Return the transition to the target placement of a generated case."""
     return plan_transition(one.state, one.wanted)
 
 

@@ -143,7 +143,7 @@ def test_drbd_instance_takes_the_shortest_route(wanted: Nodes, kinds: list[str])
 
 
 def test_drbd_instance_avoids_a_secondary_that_may_not_receive_it() -> None:
-    """A drbd instance gets another copy if migration tags forbid the shortest route.
+    """A drbd instance is copied once more if migration tags forbid the shortest route.
 
     If all routes fail, the instance does not move.
     """

@@ -127,7 +127,7 @@ def _base_text(age: str, kind: str) -> str:
 
 
 def base(age: str, kind: str) -> Json:
-    """Return a new valid document, with a request of that type."""
+    """Return a new valid document with a request of type `kind`."""
     result: Json = json.loads(_base_text(age, kind))
     return result
 

@@ -78,7 +78,7 @@ def without_policy(document: Json) -> None:
 
 
 def with_group_policy_only(document: Json) -> None:
-    """Keep only the policy of the groups."""
+    """Keep only the policy of the groups in the document."""
     del document["ipolicy"]
 
 

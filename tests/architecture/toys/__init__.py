@@ -32,7 +32,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 class Toy:
-    """A small example of an addition, and how it is checked.
+    """A small example of an addition to the project, and how it is checked.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from tests.command import plan_of, printed, run
 
 
 def world(memory: int = 500, **members: Json) -> Json:
-    """Return three nodes; the only instance is on the second one."""
+    """Return three nodes; the only instance, of `memory` MiB, is on the second one."""
     held = {"i0": rbd("node2", memory=memory)}
     return cluster(nodes=3, instances=held, changes=members)
 

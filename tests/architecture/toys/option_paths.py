@@ -16,7 +16,7 @@ from tests.command import complaint, printed, respond, run
 
 
 def request(**members: object) -> Json:
-    """Return a request with the further members `members`."""
+    """Return a request to allocate, with the further members `members`."""
     made = allocate_rbd(cluster(), memory=100)
     made["request"] |= members
     return made

@@ -182,7 +182,7 @@ def _follow_syncs() -> None:
 
 
 def main() -> int:
-    """Run the command of this name with the arguments.
+    """Run the replaced command, named like this program, with the arguments.
 
     Returns
     -------

@@ -117,7 +117,7 @@ class Execution:
 
 
 def lines_of(path: Path) -> list[Json]:
-    """Return the complete lines of a journal, which may not exist yet."""
+    """Return the complete lines of a journal; [] if it does not exist."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return [json.loads(line) for line in text.split("\n")[:-1]]
 

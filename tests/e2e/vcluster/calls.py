@@ -110,7 +110,7 @@ class Call:
             raise CallError(f"result of an unexpected form: {result!r}") from error
 
     def promised_groups(self) -> dict[str, str]:
-        """Return the group that the answer names for each moved instance, if it does."""
+        """Return the group that the answer names for each moved instance, if it names groups."""
         if self.kind not in ("node-evacuate", "change-group"):
             return {}
         return {name: group for name, group, _nodes in self.response["result"][0]}

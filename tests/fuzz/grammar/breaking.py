@@ -56,7 +56,7 @@ def _spot(rng: Random, document: Json, *kinds: type) -> Spot | None:
 
 
 def _number(rng: Random, document: Json) -> None:
-    """Set a number beyond or near sensible values."""
+    """Replace a random number by one near or beyond its sensible values."""
     if spot := _spot(rng, document, int, float):
         holder, key = spot
         value = holder[key]
@@ -111,7 +111,7 @@ def _reference(rng: Random, document: Json) -> None:
 
 
 def _exchange(rng: Random, document: Json) -> None:
-    """Swap two values of one type."""
+    """Swap two values of one type in the document."""
     one = _spot(rng, document)
     if one is None:
         return
@@ -147,7 +147,7 @@ def _template(rng: Random, document: Json) -> None:
 
 
 def _again(rng: Random, document: Json) -> None:
-    """Repeat a key in one object, with another value."""
+    """Repeat a random key in its object, with another value."""
     if spot := _spot(rng, document, dict):
         table = spot[0][spot[1]]
         if table:
@@ -156,7 +156,7 @@ def _again(rng: Random, document: Json) -> None:
 
 
 def _deep(rng: Random, document: Json) -> None:
-    """Nest a value far deeper than in any real document."""
+    """Nest a random value far deeper than in any real document."""
     if spot := _spot(rng, document):
         depth = rng.choice((2, 60, 900, 1100, 40_000))
         left, right = rng.choice((("[", "]"), ('{"a":', "}")))
@@ -170,7 +170,7 @@ def _gone(rng: Random, document: Json) -> None:
 
 
 def _longer(rng: Random, document: Json) -> None:
-    """Extend a list, or an object, by many members of its type."""
+    """Extend a random list or object by many members of its type."""
     if spot := _spot(rng, document, list, dict):
         held = spot[0][spot[1]]
         if isinstance(held, list) and held:
@@ -181,7 +181,7 @@ def _longer(rng: Random, document: Json) -> None:
 
 
 def _tags(rng: Random, document: Json) -> None:
-    """Set tags that follow the grammar, and tags with one error."""
+    """Set tags by their grammar, some of them with one error."""
     owners = [("instance", one) for one in _members(document, "instances")]
     owners += [("node", one) for one in _members(document, "nodes")]
     owners += [("group", one) for one in _members(document, "nodegroups")]

@@ -256,4 +256,4 @@ VALUES = (
     "true", "false", "1", "3", "-1", "0.5", "1e400", "nan", "inf", '"yes"', '"no"', '"n0"', "[]",
     '["n0", "n1"]', "[1, 2]", "{}", "2020-01-01", '"""a\nb"""', "'strict'", '"off"', '""', "0x7f",
 )  # fmt: skip
-"""Values of each type of TOML."""
+"""Values of each type of TOML, some of them unusual."""

@@ -166,5 +166,5 @@ def restricted_nodes(scenario: Scenario) -> Iterator[None]:
 
 
 def _more(scenario: Scenario) -> list[str]:
-    """Return the nodes that only pairs of nodes need."""
+    """Return the nodes that exist only in scenarios with a pair of new nodes."""
     return ["spare"] if scenario.kind == PAIR else []

@@ -81,7 +81,7 @@ class Feature:
         return self.nowhere or scenario.node(NEXT)["drained"]
 
     def applied(self, scenario: Scenario) -> Scenario:
-        """Return the test case `scenario` with the feature added."""
+        """Return a copy of the scenario with the deciding fact of the feature."""
         for _ in self.build(scenario):
             pass
         return scenario

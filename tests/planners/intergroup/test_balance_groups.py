@@ -14,7 +14,7 @@ from .worlds import by_group, on_shared, plan_of
 
 
 def crowd(*counts: int, per: int = 2, **members: str) -> Json:
-    """Return groups of `per` nodes, one for each of `counts`, with so many equal instances.
+    """Return groups of `per` nodes; each has its number of equal instances from `counts`.
 
     The instances are on shared storage.
     """
@@ -132,10 +132,7 @@ def test_balance_groups_needs_external_storage() -> None:
 
 
 def test_instances_may_leave_a_group_that_must_tolerate_every_failure() -> None:
-    """With strict N+1 in a group, plain instances can still leave that group.
-
-    Arrivals are checked.
-    """
+    """Instances can leave a group with strict N+1 although a failure in it is not tolerated."""
     document = crowd(4, 0)
     document["instances"] |= {"big": instance("node1", memory=7000)}
     document["nodes"]["node1"]["free_memory"] -= 7000

@@ -98,7 +98,7 @@ def test_super_command_rejects_an_unknown_node(tmp_path: Path, capsys: Capture) 
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "relocate") -> None:
-    """Interrupt the run after `after` instances have been placed."""
+    """Let the `after`-th placement of an instance, and later ones, be interrupted."""
     find, count = getattr(Mover, asked), iter(range(after))
 
     def interrupt(mover: Mover, *rest: object) -> object:

@@ -171,11 +171,7 @@ def test_compress_reports_a_proof_that_no_group_can_be_emptied() -> None:
 
 
 def test_compress_by_packing_moves_no_instance_to_an_occupied_node() -> None:
-    """`compress` delays a move to a rack until a separated instance has left this rack.
-
-    One of the two separated instances can be placed on a single node only, which is in the other
-    one's target rack.
-    """
+    """`compress` delays a move to a rack until a separated instance has left this rack."""
     apart = "iallocator:separate:must:web:rack"
     instances = {
         "a": on_shared("node1", memory=1024, tags=[apart]),

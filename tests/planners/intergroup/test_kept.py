@@ -21,7 +21,7 @@ from .worlds import random_super_cluster
 
 
 def mover_on(seed: int, arrays: bool) -> Mover:
-    """Return the mover of a generated cluster."""
+    """Return the mover of a generated cluster, which moves instances between groups."""
     settings = Settings()
     settings.n1 = ("no-new", "no-worse", "strict")[seed % 3]
     cluster = model_of(random_super_cluster(seed))

@@ -74,7 +74,7 @@ def test_equal_instances_share_a_ranking_without_breaking_limits() -> None:
 
 @pytest.mark.parametrize("command", ["redistribute", "compress", "balance-groups"])
 def test_planner_between_groups_leaves_instances_that_cannot_be_stopped(command: str) -> None:
-    """`redistribute` makes a verified plan that leaves out an instance which cannot be stopped."""
+    """A planner between groups leaves out an instance that cannot be stopped."""
     tags = ["iallocator:cannot-stop", "iallocator:no-force-stop"]
     instances = {"stuck": on_shared("node1", memory=1024, tags=tags)}
     instances |= {f"free{n}": on_shared("node1", memory=1024) for n in range(3)}

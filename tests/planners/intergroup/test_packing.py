@@ -21,7 +21,7 @@ from .worlds import drbd_super_cluster, random_super_cluster
 
 
 def _mover(seed: int, mode: str) -> Mover:
-    """Return a mover on a random super cluster."""
+    """Return the mover of a random super cluster, which moves instances between groups."""
     settings = Settings()
     settings.n1 = mode
     return Mover(IntergroupContext(model_of(random_super_cluster(seed)), settings))

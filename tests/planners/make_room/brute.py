@@ -16,7 +16,7 @@ __all__ = ["MEMORY", "POOL", "World", "all_fit", "fewest"]
 Homes = tuple[str, ...]
 
 MEMORY = 8000
-"""MiB of every node."""
+"""MiB of memory of every node."""
 
 POOL = "iallocator:pool:external:fast"
 
@@ -102,7 +102,7 @@ class World:
         return cluster(self.groups, memory=MEMORY, instances=instances, changes=changes)
 
     def free(self, homes: Homes) -> dict[str, int]:
-        """Return the free MiB of each node."""
+        """Return the free MiB of each node with the instances on `homes`."""
         left = dict.fromkeys(self.names, MEMORY)
         for home, size in zip(homes, self.sizes):
             left[home] -= size
@@ -175,7 +175,7 @@ def fewest(
     fixed: Sequence[int] = (),
     left: Sequence[str] = (),
 ) -> tuple[int, int] | None:
-    """Return the least number of moves until `reached` is true, and the least MiB of as many moves.
+    """Return the least number of moves until `reached` is true, and their least MiB.
 
     Return None if more than `most` moves are needed.
     """

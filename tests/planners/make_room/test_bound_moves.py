@@ -52,7 +52,7 @@ def held_to(
 
 
 def new(memory: int, tags: list[str]) -> Json:
-    """Return a request for a new instance on shared storage."""
+    """Return a request for a new instance of `memory` MiB on shared storage, with `tags`."""
     described = rbd(memory=memory, tags=tags)
     del described["nodes"], described["admin_state"]
     return {**described, "type": "allocate", "name": "new", "required_nodes": 1}
@@ -138,7 +138,7 @@ def test_change_of_group_gets_the_fewest_moves_of_other_instances() -> None:
 
 
 def test_unit_is_one_move_in_the_plan() -> None:
-    """Both moves of a colocation group of two name the group, and count as one move."""
+    """The two moves of a colocation group of two name the group, and count as one move."""
     world = World(Random(0))
     world.sizes = [1000, 1000, 2400, 2400, 7000]
     world.homes = ("node1", "node1", "node2", "node2", "node3")
@@ -214,8 +214,7 @@ def test_separated_instances_do_not_share_a_node_temporarily() -> None:
 def test_instances_bound_by_a_rack_leave_it_together() -> None:
     """`make-room` moves two instances that must share a rack to another rack together.
 
-    One instance alone would leave the rack of the other one, and no node of that rack has capacity
-    for it.
+    No other node of their rack has capacity for one of them.
     """
     rack = {"tags": ["iallocator:colocate:must:u:rack"], "disk_template": "rbd"}
     instances = {

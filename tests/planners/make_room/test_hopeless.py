@@ -12,7 +12,7 @@ from tests.command import run
 
 
 def planned(document: Json, *words: str) -> Json:
-    """Return the plan of make-room."""
+    """Return the plan of `make-room` for the request in `document`."""
     done = run("make-room", "--json", *words, stdin=as_bytes(document))
     assert done.returncode in (0, 1), done.stderr.decode()
     plan: Json = json.loads(done.stdout)

@@ -29,7 +29,7 @@ NAMES = ("node1", "node2", "node3")
 
 
 def shared(home: str, memory: int, **members: Any) -> Json:
-    """Return an instance on shared storage."""
+    """Return an instance of `memory` MiB on shared storage on the node `home`."""
     return rbd(home, memory=memory, **members)
 
 
@@ -211,7 +211,7 @@ def test_moves_of_other_instances_let_instances_change_their_group() -> None:
 
 
 def test_request_that_fits_needs_no_moves() -> None:
-    """For a request that fits, `make-room` makes no moves, says so, and ends with status 0."""
+    """For a request that fits, `make-room` reports that no move is needed, with status 0."""
     document = allocate_rbd(cluster(3), memory=1000)
     status, output = ask(document, "make-room")
     assert (status, "it fits without moves" in output) == (0, True)
@@ -223,7 +223,7 @@ def test_document_without_a_request_is_rejected() -> None:
 
 
 def test_cluster_without_a_request_is_rejected_with_a_hint(tmp_path: Path, capsys: Output) -> None:
-    """`make-room` with a cluster from elsewhere rejects a file without a request, with a hint."""
+    """`make-room` on a simulated cluster rejects a file without a request, with a hint."""
     (tmp_path / "nothing").write_bytes(b"\n")
     assert main(["make-room", "--simulate=p,3,9g,9g,9", str(tmp_path / "nothing")]) == 2
     assert capsys.readouterr().err.startswith("iallocator: make-room needs a request: a document")
@@ -319,7 +319,7 @@ def test_request_in_words_equals_the_document(asked: bool) -> None:
 
 
 def test_request_in_words_works_with_a_cluster_from_another_source(capsys: Output) -> None:
-    """`make-room` with a request in words and a cluster from elsewhere needs no file."""
+    """`make-room` with a request in words and a simulated cluster needs no file."""
     question = "--request=allocate --memory {} --template rbd --disk 1G"
     for memory, status, reported in (
         ("1G", 0, "it fits without moves"),
