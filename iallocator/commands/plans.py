@@ -286,7 +286,7 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
 def undo(command: Command, deadline: Deadline) -> PlanResult:
     """Plan to move back the instances that an execution has moved, as far as the limits allow.
 
-    The journal of the execution has their nodes before it.
+    The journal of the execution contains the nodes of these instances before the execution.
     """
     from iallocator.commands.execution import records_in
     from iallocator.execution.report import moved_away

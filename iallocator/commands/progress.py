@@ -31,7 +31,7 @@ HINT = "Ctrl-C ends it"
 
 
 def new_event() -> Event:
-    """Return the event that ends a line; `threading` is loaded only if there is a line."""
+    """Return an event that ends a progress line; `threading` is loaded only if there is a line."""
     from threading import Event
 
     return Event()

@@ -1,10 +1,10 @@
-"""Convert questions in words and options to requests as Ganeti sends them.
+"""Convert questions in words and options to requests in the form of Ganeti's.
 
 =====================  ==============================================================
-``allocate``           new instances, as ``--memory``, ``--disk`` and the like say
-``evacuate NODES``     the instances on these nodes (``--mode``: in which role)
-``relocate NAME``      its secondary node; its primary, if its disks are shared
-``change-group NAMES`` to ``--to`` groups, or any other
+``allocate``           place new instances, of the size in ``--memory``, ``--disk`` ...
+``evacuate NODES``     move instances off these nodes (``--mode``: in which role)
+``relocate NAME``      find a secondary node; a primary node if disks are shared
+``change-group NAMES`` move instances to the groups ``--to``, or to any other group
 =====================  ==============================================================
 
 Commas separate names.  The part of a name before the first dot is enough if it is unique.

@@ -325,9 +325,10 @@ class Recorder:
         return self._indices[name]
 
     def comparison_number(self, name: str, together: bool) -> int:
-        """Return the number of the record of the first comparison of groups for an instance.
+        """Return the number of the record about the comparison of groups for an instance.
 
-        With `together`, return the number of the last comparison; 0 if no groups were compared.
+        `together`: of several comparisons, take the last one; else the first. The number is 0 if no
+        groups were compared.
         """
         choices = self.choices.get(name)
         return choices[-1 if together else 0].number if choices else 0

@@ -43,7 +43,6 @@ def write_text(
     reported:
         Whether the free memory of nodes is the reported one, as htools write it; otherwise, it is
         computed from `state`.
-
     group:
         The only group of which nodes and instances are written; None for all.
 
@@ -86,7 +85,7 @@ def write_text(
 
 
 def _cell(text: str, forbidden: str = "|\n\r") -> str:
-    """Return `text` if the format can represent it in a field."""
+    """Return `text`; raise `UsageError` if the format cannot represent it in a field."""
     if any(char in text for char in forbidden):
         raise UsageError(f"{text!r} cannot be written in htools' text format")
     return text

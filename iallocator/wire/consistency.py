@@ -26,7 +26,7 @@ __all__ = ["inconsistencies"]
 
 
 def inconsistencies(document: Raw) -> Iterator[RequestError]:
-    """Yield an error for each unknown name in `document`, and for each number that does not fit."""
+    """Yield an error for each unknown name, and each number that contradicts a disk template."""
     yield from doubtful_facts(document)
     for key in ("nodegroups", "nodes", "instances"):
         value = document.get(key)

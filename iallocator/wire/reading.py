@@ -79,7 +79,11 @@ class Reading:
         return sorted(raw.items())
 
     def groups(self, raw: dict[str, Raw]) -> list[tuple[str, Raw]]:
-        """Return the node groups in `raw` (uuid, group), sorted by name unless hail is followed."""
+        """Return (uuid, object) for the node groups in `raw`.
+
+        The groups are sorted by name and uuid, or in the order of `raw` if `behaviour` does not
+        order by name.
+        """
         if not self.behaviour.orders_by_name:
             return list(raw.items())
         return sorted(raw.items(), key=lambda item: (str(item[1].get("name")), item[0]))

@@ -90,8 +90,8 @@ class Block:
 class NodeTile:
     """Represent a node: its load in percent in each state, and its primaries and secondaries.
 
-    If the node is equal in all states, there is only one. In a small tile, `name` is the end of the
-    name.
+    If the node is equal in all states, `loads` and `blocks` have one item. In a small tile, `name`
+    is the end of the node's name.
     """
 
     index: int
