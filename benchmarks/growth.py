@@ -477,7 +477,7 @@ statistics there are algorithms that take N^(2-Θ(1/d)). At d = 13 and 2 000 nod
 
 
 def row(title: str, most: str, path: str, growth: Growth) -> str:
-    """Return one line of the table."""
+    """Return one line of the table of growth."""
     seconds = " | ".join(f"{min(one.seconds):.2f}" for one in growth.sizes)
     memory = " | ".join(f"{one.peak_mib:.0f}" for one in growth.sizes)
     time, space = ("-" if one is None else f"{one:.2f}" for one in (growth.time, growth.memory))

@@ -48,11 +48,11 @@ ENOUGH = 12.0
 def in_turn(
     ours: Sequence[str], theirs: Sequence[str], pairs: int, limits: Callable[[float], float]
 ) -> tuple[Measured, Measured, float]:
-    """Run both commands `pairs` times alternately, or a slow one less often.
+    """Run the commands `ours` and `theirs` alternately, `pairs` times or less often if slow.
 
-    `limits` returns how many seconds a run may take: for 0, a run of `ours`; for the seconds of our
-    run, a run of `theirs`. If `theirs` is empty, only `ours` runs. Return both measurements and the
-    median of the ratios theirs/ours, pair by pair (0 without any).
+    `limits` returns how many seconds a run may take: for 0, a run of `ours`; for the seconds of
+    that run, a run of `theirs`. If `theirs` is empty, only `ours` runs. Return both measurements
+    and the median of the ratios theirs/ours, pair by pair (0 without any).
     """
     mine, peer = Measured(), Measured()
     for _ in range(pairs):

@@ -150,7 +150,7 @@ def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -
 def test_time_limit_check_raises_once_and_only_in_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A check of the limit raises once within its block, and not after the block."""
+    """A check of the time limit raises an exception once within its block, and not later."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(1):
@@ -175,7 +175,7 @@ def test_time_limit_check_raises_once_and_only_in_its_block(
 def test_time_limit_check_in_an_inner_block_raises_for_the_outer_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Within an inner block with a longer limit, the outer limit ends a loop."""
+    """Within an inner block with a longer time limit, the outer limit ends a loop."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(1), Deadline(60):
@@ -187,7 +187,7 @@ def test_time_limit_check_in_an_inner_block_raises_for_the_outer_limit(
 def test_time_limit_check_in_a_protected_block_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a protected block, a check of the limit raises nothing, and is recorded."""
+    """In a protected block, a check of the time limit raises nothing, and is recorded."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Running(), Deadline(1):
@@ -204,7 +204,7 @@ def test_time_limit_check_in_a_protected_block_raises_nothing(
 def test_deadline_leaves_at_most_half_of_the_time_for_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A planner uses at most half of the limit, as the plan must be checked and written."""
+    """A planner searches for at most half of the time limit, to check and write its plan."""
     monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
     monkeypatch.setattr(deadline, "PER_MOVE", 0.001)
     limit = Deadline(10, since=98.0)
@@ -254,7 +254,7 @@ def test_limit_shortened_for_moves_ends_only_loops_of_its_block(
 def test_limit_that_ended_a_computation_is_named(
     path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message about a limit has its value in seconds, also for the default."""
+    """The message about a time limit has its value in seconds, also for the default."""
     monkeypatch.setattr(Deadline, "over", lambda self: self.seconds is not None)
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))

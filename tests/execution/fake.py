@@ -15,7 +15,7 @@ __all__ = ["FakeCluster", "FakeClusterCheck", "FakeQueue", "Killed"]
 
 
 class Killed(BaseException):
-    """Raised in place of the end of the process that executes the plan."""
+    """Raised to simulate that the process which executes the plan is killed."""
 
 
 @dataclass

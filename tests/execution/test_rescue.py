@@ -246,7 +246,7 @@ def test_node_that_answers_again_is_not_marked(tmp_path: Path, capsys: Capture) 
 
 
 class Killed(BaseException):
-    """Raised in place of the end of the process that executes the rescue."""
+    """Raised to simulate that the process which executes the rescue is killed."""
 
 
 @pytest.mark.parametrize("moment", range(1, 5))

@@ -1,4 +1,4 @@
-"""Generate the cases of the first damager; equal numbers give equal cases."""
+"""Generate fuzz cases with random values at random places; equal numbers give equal cases."""
 
 from __future__ import annotations
 

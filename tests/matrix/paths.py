@@ -15,7 +15,7 @@ __all__ = ["PATHS", "STRATEGIES", "Path"]
 
 @dataclass(frozen=True)
 class Path:
-    """A column of the matrix: a type of request or a planner, which places the subject.
+    """A column of the matrix: a type of request or a planner, which places the tested instance.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class Path:
     shown: bool = False
 
     def homes(self, scenario: Scenario) -> list[str]:
-        """Return the nodes of the subject, primary first; [] if none."""
+        """Return the nodes of the tested instance, primary first; [] if none."""
         return self.read(scenario, self.ask(scenario))
 
     def scenario(self, kind: str, split: bool) -> Scenario:
-        """Return the scenario of this path for a kind of subject, without the request."""
+        """Return the scenario of this path for a kind of tested instance, without the request."""
         scenario = self.build(kind, split)
         scenario.options += self.options
         if split:  # `best` is alone in its group, and no other node could take over from it

@@ -67,7 +67,7 @@ def asking(command: str, *options: str) -> Callable[[Scenario], Json]:
 
 
 def read_moves(scenario: Scenario, plan: Json) -> list[str]:
-    """Return the nodes of the subject after the moves of a plan, primary first."""
+    """Return the nodes of the tested instance after the moves of a plan, primary first."""
     moves = [move["to"] for move in plan["moves"] if move["instance"] == "subject"]
     return list(moves[-1]) if moves else list(scenario.subject["nodes"])
 
@@ -76,7 +76,7 @@ def read_moves(scenario: Scenario, plan: Json) -> list[str]:
 
 
 def balance(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the node of the subject is overloaded."""
+    """Return a cluster in which the node of the tested instance is overloaded."""
     scenario = moving_world(kind, split)
     scenario.subject["memory"] = 1800
     if kind == DRBD:
@@ -87,7 +87,7 @@ def balance(kind: str, split: bool) -> Scenario:
 
 
 def swap(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the subject should be swapped with another instance."""
+    """Return a cluster in which the tested instance should be swapped with another instance."""
     scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind)
     scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 256
     for name in (SOURCE, BEST):
@@ -100,7 +100,7 @@ def swap(kind: str, split: bool) -> Scenario:
 
 
 def squeeze_down(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which squeeze can power down only the node of the subject."""
+    """Return a cluster in which squeeze can power down only the node of the tested instance."""
     scenario = moving_world(kind, split)
     del scenario.document["instances"]["at-source"]
     scenario.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
@@ -108,7 +108,7 @@ def squeeze_down(kind: str, split: bool) -> Scenario:
 
 
 def squeeze_up(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the subject's node lacks memory, and `best` is on standby."""
+    """Return a cluster in which the tested instance's node lacks memory; `best` is on standby."""
     scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind)
     scenario.node(SOURCE)["total_memory"] = 8192
     scenario.node(NEXT)["total_memory"] = 9000
@@ -122,7 +122,7 @@ def squeeze_up(kind: str, split: bool) -> Scenario:
 
 
 def reboot(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which only the node of the subject is to be rebooted."""
+    """Return a cluster in which only the node of the tested instance is to be rebooted."""
     scenario = moving_world(kind, split)
     del scenario.document["instances"]["at-source"]
     scenario.tag(scenario.node(SOURCE), "now")
@@ -137,14 +137,14 @@ def ask_reboot(scenario: Scenario) -> Json:
 
 
 def maintain(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the subject leaves its node for maintenance, and stays away."""
+    """Return a cluster in which the tested instance leaves its node for maintenance for good."""
     scenario = reboot(kind, split)
     scenario.options += ["--after=stay"]
     return scenario
 
 
 def repair(kind: str, split: bool) -> Scenario:
-    """Return a cluster for `repair`, in which the node of the subject is offline."""
+    """Return a cluster for `repair`, in which the node of the tested instance is offline."""
     scenario = moving_world(kind, split)
     del scenario.document["instances"]["at-source"]
     scenario.node(SOURCE)["offline"] = True
@@ -159,20 +159,20 @@ def ask_repair(scenario: Scenario) -> Json:
 
 
 def read_repair(scenario: Scenario, found: Json) -> list[str]:
-    """Return the nodes of the repaired subject, primary first; [] if it is not repaired."""
+    """Return the nodes of the tested instance after its repair; [] if it is not repaired."""
     ends = [one.get("to", []) for one in found["instances"] if one["instance"] == "subject"]
     return list(ends[0]) if ends else []
 
 
 def rescue(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the node of the subject is to be rescued."""
+    """Return a cluster in which the node of the tested instance is to be rescued."""
     scenario = moving_world(kind, split)
     del scenario.document["instances"]["at-source"]
     return scenario
 
 
 def ask_rescue(scenario: Scenario) -> Json:
-    """Return the plan of the rescue of the node of the subject."""
+    """Return the plan of the rescue of the node of the tested instance."""
     words = ("rescue", SOURCE, "--json", "--verify-plan", *scenario.options)
     done = program.run(*words, stdin=as_bytes(scenario.finished()))
     if done.returncode == 2:
@@ -185,7 +185,7 @@ def ask_rescue(scenario: Scenario) -> Json:
 
 
 def redistribute(kind: str, split: bool) -> Scenario:
-    """Return a cluster for `redistribute`, in which the node of the subject is offline."""
+    """Return a cluster for `redistribute`; the node of the tested instance is offline."""
     scenario = between_world(kind, split=True)
     if not split:
         scenario.options.clear()
@@ -196,14 +196,14 @@ def redistribute(kind: str, split: bool) -> Scenario:
 
 
 def compress(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which only the group of the subject can be emptied."""
+    """Return a cluster in which only the group of the tested instance can be emptied."""
     scenario = between_world(kind, split)
     del scenario.document["instances"]["at-source"]
     return scenario
 
 
 def balance_groups(kind: str, split: bool) -> Scenario:
-    """Return a cluster in which the group of the subject is overloaded."""
+    """Return a cluster in which the group of the tested instance is overloaded."""
     scenario = between_world(kind, split)
     scenario.node(SOURCE)["total_cpus"] = 2
     if split:
@@ -215,18 +215,18 @@ def balance_groups(kind: str, split: bool) -> Scenario:
 
 
 def place(kind: str, split: bool) -> Scenario:
-    """Return a cluster for a full re-placement with the subject among other instances."""
+    """Return a cluster for a full re-placement with the tested instance among others."""
     return moving_world(kind, split)
 
 
 def read_placement(scenario: Scenario, plan: Json) -> list[str]:
-    """Return the nodes on which `place` puts the subject."""
+    """Return the nodes on which `place` puts the tested instance."""
     home = plan["placement"]["subject"]
     return [home] if home else []
 
 
 def detour(kind: str, split: bool) -> Scenario:
-    """Return a swap of the subject with a larger instance, for which a temporary move is needed."""
+    """Return a swap of the tested instance with a larger one, which needs a temporary move."""
     scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
     for name in scenario.document["nodes"]:
         scenario.node(name)["total_memory"] = 3000 if name in (SOURCE, KEEPER) else 2000
@@ -238,7 +238,7 @@ def detour(kind: str, split: bool) -> Scenario:
 
 
 def read_detour(scenario: Scenario, plan: Json) -> list[str]:
-    """Return the node of the subject's temporary move; [] if there is none."""
+    """Return the node of the tested instance's temporary move; [] if there is none."""
     steps = [step for step in plan["transition"]["steps"] if step.get("instance") == "subject"]
     return [step["to"][0] for step in steps[:1] if step["to"][0] not in (SOURCE, KEEPER)]
 
@@ -249,7 +249,7 @@ def read_detour(scenario: Scenario, plan: Json) -> list[str]:
 def exact(kind: str, split: bool) -> Scenario:
     """Return a batch in which the first instance can take the only node for the second.
 
-    The instance on `best` could fail over to the node ``spare``.
+    The instance on the node `best` could fail over to the node ``spare``.
     """
     scenario = new_world(kind, split)
     scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
@@ -289,7 +289,7 @@ def squeeze_exact(kind: str, split: bool) -> Scenario:
 
 
 def capacity(kind: str, split: bool) -> Scenario:
-    """Return a cluster and options for counting instances with the size of the subject."""
+    """Return a cluster and options for counting instances like the tested instance."""
     names = [BEST, NEXT, KEEPER, SPARE]
     groups = ["default", "second", "default", "second"] if split else ()
     scenario = Scenario(world(names, groups), kind)
@@ -301,7 +301,7 @@ def capacity(kind: str, split: bool) -> Scenario:
 
 
 def ask_capacity(scenario: Scenario, *words: str) -> Json:
-    """Return how many instances like the subject fit; without `words`, at most one."""
+    """Return how many instances like the tested instance fit; without `words`, at most one."""
     one = scenario.subject
     size = f"{one['disks'][0]['size']},{one['memory']},{one['vcpus']}"
     options = [f"--standard-alloc={size}", f"--tiered-alloc={size}", *(words or ["-l1"])]
@@ -312,7 +312,7 @@ def ask_capacity(scenario: Scenario, *words: str) -> Json:
 
 
 def ask_purchase(scenario: Scenario) -> Json:
-    """Return how many instances like the subject fit after the purchase of a useless node."""
+    """Return how many instances like the tested one fit after the purchase of a useless node."""
     return ask_capacity(scenario, "--add-nodes=1:1m,1m,1,group=default")
 
 

@@ -24,7 +24,7 @@ from .worlds import (
 
 
 def new_world(kind: str, split: bool) -> Scenario:
-    """Return the nodes of a scenario for a new subject, without a request."""
+    """Return the nodes of a scenario for a new tested instance, without a request."""
     nodes = [BEST, NEXT, KEEPER, *([SPARE] if kind == PAIR else [])]
     assert not (split and kind == PAIR)
     groups = ["default", "second", "second"] if split else ()
@@ -32,7 +32,7 @@ def new_world(kind: str, split: bool) -> Scenario:
 
 
 def moving_world(kind: str, split: bool) -> Scenario:
-    """Return the subject on the node `source`, in the group of its target nodes."""
+    """Return the tested instance on the node `source`, in the group of its target nodes."""
     assert not split
     scenario = Scenario(
         world([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind
@@ -42,7 +42,7 @@ def moving_world(kind: str, split: bool) -> Scenario:
 
 
 def between_world(kind: str, split: bool) -> Scenario:
-    """Return the subject in a group of its own; its target nodes are in one or two others."""
+    """Return the tested instance in a group of its own, with target nodes in other groups."""
     assert not (split and kind == PAIR)
     there = "second" if split else "default"
     groups = {BEST: "default", NEXT: there, SOURCE: "home", KEEPER: "default", SPARE: there}
@@ -59,7 +59,7 @@ def between_world(kind: str, split: bool) -> Scenario:
 
 
 def allocate(kind: str, split: bool) -> Scenario:
-    """Return a scenario with a request for the subject as a new instance."""
+    """Return a scenario with a request for the tested instance as a new instance."""
     scenario = new_world(kind, split)
     scenario.document["request"] = newcomer(kind)
     return scenario
@@ -79,7 +79,7 @@ def multi_allocate(kind: str, split: bool) -> Scenario:
 
 
 def allocate_secondary(kind: str, split: bool) -> Scenario:
-    """Return a scenario with a request that makes the plain subject a drbd instance."""
+    """Return a scenario with a request that makes the plain tested instance a drbd instance."""
     scenario = moving_world(kind, split)
     scenario.subject.update(disk_template="plain", nodes=[KEEPER], disk_space_total=1024)
     scenario.node(SOURCE)["total_disk"] = scenario.instance("at-source")["disk_space_total"] + 100
@@ -88,7 +88,7 @@ def allocate_secondary(kind: str, split: bool) -> Scenario:
 
 
 def relocate(kind: str, split: bool) -> Scenario:
-    """Return a scenario with a request to relocate the subject from the node `source`."""
+    """Return a scenario with a request to relocate the tested instance from the node `source`."""
     scenario = moving_world(kind, split)
     scenario.document["request"] = {
         "type": "relocate", "name": "subject", "required_nodes": 1, "relocate_from": [SOURCE],
@@ -111,7 +111,7 @@ def evacuate(mode: str) -> Any:
 
 
 def change_group(kind: str, split: bool) -> Scenario:
-    """Return a scenario with a request to move the subject out of its group."""
+    """Return a scenario with a request to move the tested instance out of its group."""
     scenario = between_world(kind, split)
     scenario.document["request"] = {
         "type": "change-group", "instances": ["subject"], "target_groups": [],
@@ -156,7 +156,7 @@ def read_homes(scenario: Scenario, response: Json, name: str = "subject") -> lis
 
 
 def read_top(scenario: Scenario, response: Json) -> list[str]:
-    """Return the first listed placement on `best`; if there is none, the first one."""
+    """Return the first listed placement on the node `best`; if there is none, the first one."""
     listed = [p["nodes"] for entry in response["solutions"] for p in entry.get("placements", ())]
     ours: list[str] = next((nodes for nodes in listed if BEST in nodes), [])
     return ours or next(iter(listed), [])

@@ -1,4 +1,4 @@
-"""Define the paths on which another event moves the subject, such as failures or growth."""
+"""Define paths on which another event moves the tested instance, such as a node failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def make_room(kind: str, split: bool) -> Scenario:
-    """Return a case in which a new instance fits only after a move of the subject."""
+    """Return a scenario in which a request fits only after a move of the tested instance."""
     scenario = moving_world(kind, split)
     request = newcomer("shared", memory=2000) | {"name": "arrival", "restrict-to-nodes": [SOURCE]}
     scenario.document["request"] = request
@@ -27,14 +27,14 @@ def make_room(kind: str, split: bool) -> Scenario:
 
 
 def moved_away(kind: str, split: bool) -> Scenario:
-    """Return a case in which a plan has moved the subject from `best` to its source."""
+    """Return a scenario in which a plan moved the tested instance from `best` to `source`."""
     scenario = moving_world(kind, split)
     scenario.node(SOURCE)["total_memory"] += scenario.subject["memory"]
     return scenario
 
 
 def ask_undo(scenario: Scenario) -> Json:
-    """Return the undo plan for the journal of the plan that moved the subject."""
+    """Return the undo plan for the journal of the plan that moved the tested instance."""
     there = list(scenario.subject["nodes"])
     home = [BEST if role == scenario.role else node for role, node in enumerate(there)]
     step = {"number": 1, "kind": "migrate", "instance": "subject", "from": home, "to": there}
@@ -58,7 +58,7 @@ def ask_undo(scenario: Scenario) -> Json:
 
 
 def failures(kind: str, split: bool) -> Scenario:
-    """Return a case in which only `best` can restart the subject if its node fails."""
+    """Return a scenario in which only node `best` can restart the tested instance."""
     scenario = _only_best(moving_world(kind, split))
     del scenario.document["instances"]["at-source"]
     scenario.node(SOURCE)["total_memory"] = 20000
@@ -67,7 +67,7 @@ def failures(kind: str, split: bool) -> Scenario:
 
 
 def racks(kind: str, split: bool) -> Scenario:
-    """Return a scenario in which the node of the subject is a failure domain of its own."""
+    """Return a scenario in which the node of the tested instance is a failure domain of its own."""
     scenario = failures(kind, split)
     scenario.tag(None, "htools:nlocation:rack")
     for name, node in scenario.document["nodes"].items():
@@ -77,7 +77,7 @@ def racks(kind: str, split: bool) -> Scenario:
 
 
 def _only_best(scenario: Scenario) -> Scenario:
-    """Return the scenario with free capacity on `best` only."""
+    """Return the scenario with free capacity on the node `best` only."""
     for name in (NEXT, SPARE):
         if name in scenario.document["nodes"]:
             scenario.node(name)["total_memory"] = HELD[name] + 300
@@ -94,7 +94,7 @@ def ask_failures(scenario: Scenario) -> Json:
 
 
 def read_tolerated(scenario: Scenario, found: Json) -> list[str]:
-    """Return [`best`] if the subject can restart after every failure, else []."""
+    """Return [`best`] if the tested instance can restart after every failure, else []."""
     failed = found["node_failures"]
     losing = [one for one in failed["sets"]["losing"] if "subject" in one["lost"]]
     fallen = [one for one in failed.get("domains", ()) if one["domain"] == "rack:a"]
@@ -104,7 +104,7 @@ def read_tolerated(scenario: Scenario, found: Json) -> list[str]:
 
 
 def forecast(kind: str, split: bool) -> Scenario:
-    """Return a case with past requests like the subject; only `best` fits one more."""
+    """Return past requests like the tested instance; only the node `best` fits one more."""
     scenario = _only_best(Scenario(world([BEST, NEXT, KEEPER]), kind))
     scenario.wanted = newcomer(kind)
     scenario.options.append("--n1=off")  # no other node could take it over from `best`
@@ -112,7 +112,7 @@ def forecast(kind: str, split: bool) -> Scenario:
 
 
 def ask_forecast(scenario: Scenario) -> Json:
-    """Return how many more instances like the subject fit in the forecast."""
+    """Return how many more instances like the tested instance fit in the forecast."""
     assert scenario.wanted is not None
     document = scenario.finished()
     with tempfile.TemporaryDirectory() as folder:

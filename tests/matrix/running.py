@@ -99,6 +99,6 @@ def ask_executed(scenario: Scenario) -> Json:
 
 
 def read_executed(scenario: Scenario, plan: Json) -> list[str]:
-    """Return the nodes on which the subject runs now."""
+    """Return the nodes on which the tested instance runs now."""
     found: list[str] = plan["places"]["subject"]
     return found

@@ -16,7 +16,7 @@ __all__ = ["cluster", "report", "show"]
 
 
 def cluster(kind: str, split: bool) -> Scenario:
-    """Return a scenario with the subject on the node `source`, without a request."""
+    """Return a scenario with the tested instance on the node `source`, without a request."""
     return between_world(kind, split) if split else moving_world(kind, split)
 
 

@@ -1,4 +1,4 @@
-"""Test features × paths: the placement of the subject with and without each feature."""
+"""Test features × paths: the placement of the tested instance with and without each feature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAIRS = [(feature, path) for feature in FEATURES for path in PATHS]
 
 
 def _kinds(feature: Feature, path: Path) -> list[str]:
-    """Return the kinds of subjects that feature and path have in common."""
+    """Return the kinds of tested instances that feature and path have in common."""
     common = [kind for kind in path.kinds if kind in feature.kinds]
     return [kind for kind in common if not (feature.split and kind == PAIR)]
 
@@ -40,7 +40,7 @@ CELLS = [
 
 
 def _home(path: Path, scenario: Scenario) -> str:
-    """Return the node that the path selects for the subject; "" if there is none."""
+    """Return the node that the path selects for the tested instance; "" if there is none."""
     answer = path.ask(scenario)
     if "command" not in answer or "moves" in answer:
         assert problems(scenario.document, answer, _powered(answer)) == []
@@ -69,7 +69,7 @@ def _powered(answer: Json) -> list[str]:
 
 
 def _holds(what: str, answer: Json) -> bool:
-    """Return whether the steps of the subject match `WAITS`, `FAILS_OVER` or `STAYS`."""
+    """Return whether the steps of the tested instance match `WAITS`, `FAILS_OVER` or `STAYS`."""
     steps = {step["number"]: step for step in answer["transition"]["steps"]}
     ours = [step for step in steps.values() if step.get("instance") == "subject"]
     kinds = {step["kind"] for step in ours}
@@ -86,7 +86,7 @@ def _holds(what: str, answer: Json) -> bool:
     ("feature", "path", "kind"), CELLS, ids=[" | ".join(cell) for cell in CELLS]
 )
 def test_feature_changes_the_answer_of_the_path(feature: str, path: str, kind: str) -> None:
-    """Each feature changes the placement of the subject on each path as expected.
+    """Each feature changes the placement of the tested instance on each path as expected.
 
     The placements with and without the feature are compared.
     """

@@ -1,10 +1,11 @@
-"""Define the scenarios of the matrix: small clusters with one instance, the subject, to place.
+"""Define the scenarios of the matrix: small clusters with one tested instance to place.
 
-Every path places or moves the instance ``subject``. Without a feature it is placed on the node
-``best``, which is nearly empty. ``next`` is fuller, and is used if ``best`` is excluded. ``source``
-is its initial node, too small for any other instance. ``keeper`` is full, and has the other role of
-the subject. ``spare`` is for pairs of nodes only, and fuller than ``next``. Each node has a plain
-instance ``at-NODE``, which is never moved. Sizes are in MiB.
+Every path places or moves the tested instance, which is called ``subject``. Without a feature it is
+placed on the node ``best``, which is nearly empty. The node ``next`` is fuller, and is used if
+``best`` is excluded. The node ``source`` is its initial node, too small for any other instance. The
+node ``keeper`` is full, and has the other role of the tested instance. The node ``spare`` is for
+pairs of nodes only, and fuller than ``next``. Each node has a plain instance ``at-NODE``, which is
+never moved. Sizes are in MiB.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests import builders
 from tests.builders import Json
 
 SHARED, PLAIN, DRBD, PAIR = "shared", "plain", "drbd", "pair"
-"""Kinds of subjects: on shared storage; with plain disks; drbd with a new secondary; drbd.
+"""Kinds of tested instances: shared; with plain disks; drbd with a new secondary; drbd.
 
 For the last kind, both nodes are chosen.
 """
@@ -118,7 +119,7 @@ class Scenario:
         self.options.append("--n1=off")
 
     def add_rival(self) -> Json:
-        """Add an instance like the subject to the request, before the subject, and return it."""
+        """Add an instance like the tested one to the request, before it, and return it."""
         rival = copy.deepcopy(self.subject)
         wanted = self.request.get("instances", [])
         if rival.get("nodes"):
@@ -166,7 +167,7 @@ def world(nodes: Sequence[str], groups: Sequence[str] = ()) -> Json:
 
 
 def newcomer(kind: str, **members: Any) -> Json:
-    """Return the description of the subject as a new instance."""
+    """Return the description of the tested instance as a new instance."""
     request: Json = builders.allocate({}, "subject", disk_template=TEMPLATES[kind], **members)[
         "request"
     ]
@@ -174,7 +175,7 @@ def newcomer(kind: str, **members: Any) -> Json:
 
 
 def resident(scenario: Scenario, home: str = SOURCE) -> None:
-    """Place the subject on `home`; a drbd subject is also on `keeper`, in the other role."""
+    """Place the tested instance on `home`; if it is drbd, also on `keeper`, in the other role."""
     kind = scenario.kind
     nodes = {DRBD: (KEEPER, home), PAIR: (home, KEEPER)}.get(kind, (home,))
     scenario.add("subject", *nodes, disk_template=TEMPLATES[kind], memory=512)

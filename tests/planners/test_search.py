@@ -118,14 +118,14 @@ def test_search_ends_after_a_step_that_lowers_nothing() -> None:
 
 
 def test_search_ends_for_the_reason_of_the_acceptance() -> None:
-    """The search stops when the acceptance gives a reason, and takes over that reason."""
+    """The local search stops when its `ended` function returns a reason, and returns that."""
     state = [5]
     work = search(Less(0), ended=lambda: "enough" if state[0] <= 2 else "")
     assert (work.run(state), state) == ("enough", [2])
 
 
 def test_search_passes_the_acceptance_to_neighbourhoods() -> None:
-    """The search takes no step that the acceptance does not allow."""
+    """The local search takes no step that its `allows` function rejects."""
     state = [2, 2]
     work = search(Less(0), Less(1), allows=lambda step: step.position == 1)
     assert (work.run(state), state) == (LOCAL_OPTIMUM, [2, 0])

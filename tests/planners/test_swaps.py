@@ -42,7 +42,7 @@ def table_of(problem: BalanceProblem) -> SwapTable:
 
 @pytest.mark.parametrize("seed", seeds(4, 40))
 def test_the_best_swap_is_that_of_all_pairs(seed: int) -> None:
-    """The best swap of the table has the lowest score of all pairs that are tried on the state."""
+    """The table of swaps returns the swap with the lowest score of all pairs of instances."""
     problem = problem_of("rbd", seed)
     state, scope = problem.state, problem.scope
     present, best = score_of(state, scope), 0.0
@@ -63,7 +63,7 @@ def test_the_best_swap_is_that_of_all_pairs(seed: int) -> None:
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 @pytest.mark.parametrize("seed", seeds(3, 30))
 def test_kept_swaps_are_those_of_a_new_table(seed: int, template: str) -> None:
-    """After changes of some nodes, the kept table has the swaps and gains of a new table."""
+    """After changes of some nodes, the kept table of swaps has the swaps of a new table."""
     problem, rng = problem_of(template, seed), Random(seed)
     state, scan = problem.state, problem.scan()
     kept = scan.swaps(problem.instances, lambda moved, role: True)
@@ -83,7 +83,7 @@ def test_kept_swaps_are_those_of_a_new_table(seed: int, template: str) -> None:
 
 
 def test_a_barred_swap_gives_way_to_the_next_best() -> None:
-    """The table returns every swap once, the best first, until none lowers the score."""
+    """The table of swaps returns every swap once, the best first, if it lowers the score."""
     table, gains, pairs = table_of(problem_of("rbd", 5)), [], set()
     while (swap := table.lowest()) is not None:
         pair = frozenset((swap.first.name, swap.second.name))

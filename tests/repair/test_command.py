@@ -162,7 +162,7 @@ def _repaired(world: Running, folder: Path, journal: str = "first") -> int:
 
 
 class Killed(BaseException):
-    """Raised in place of the end of the process that executes repairs."""
+    """Raised to simulate that the process which executes repairs is killed."""
 
 
 @pytest.mark.parametrize("tagged", [0, 1], ids=["before its tag is written", "afterwards"])

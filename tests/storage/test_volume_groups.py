@@ -119,7 +119,7 @@ def test_node_without_a_list_has_the_volume_group_of_the_cluster() -> None:
 
 
 def test_ganeti_names_the_volume_group_of_every_new_disk() -> None:
-    """If only tags name volume groups, one without a tag is on all nodes."""
+    """If only tags name volume groups, a volume group without a tag is on all nodes."""
     document = cluster(2)
     document["nodes"]["node1"]["tags"] = ["iallocator:pool:internal:ssd"]
     wanted: dict[str, Any] = {"disk_template": "plain", "disks": disks((9, "xenvg"))}

@@ -43,7 +43,7 @@ def _dd(arguments: list[str]) -> int | None:
 
 
 def main() -> int:
-    """Run the replaced command, named like this program, with the arguments.
+    """Run the replaced command that has the name of this program.
 
     Returns
     -------

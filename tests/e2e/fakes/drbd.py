@@ -182,7 +182,7 @@ def _follow_syncs() -> None:
 
 
 def main() -> int:
-    """Run the replaced command, named like this program, with the arguments.
+    """Run the replaced command that has the name of this program.
 
     Returns
     -------

@@ -269,7 +269,7 @@ def _change(group: VolumeGroup, command: str, options: dict[str, str], words: li
 
 
 def main() -> int:
-    """Run the replaced command, named like this program, with the arguments.
+    """Run the replaced command that has the name of this program.
 
     Returns
     -------

@@ -72,7 +72,7 @@ class Execution:
         return self.end()
 
     def end(self) -> tuple[int, Json, str]:
-        """Wait for the end; return status, report and stderr."""
+        """Wait for the end of the planner; return its exit status, report and stderr."""
         assert self._process is not None
         out, _ = self._process.communicate(timeout=_PATIENCE)
         self.document = json.loads(out) if out.strip() else {}

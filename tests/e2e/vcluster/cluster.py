@@ -79,7 +79,7 @@ class Cluster:
         return self.master.run(*words)
 
     def ask(self, *words: str) -> str:
-        """Run a command on the master that cannot fail.
+        """Run a command on the master; raise an error if the command fails.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Generate the cases of the second damager; equal numbers give equal cases."""
+"""Generate fuzz cases by the meaning of the parts of input; equal numbers give equal cases."""
 
 from __future__ import annotations
 

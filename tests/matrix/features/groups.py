@@ -21,7 +21,7 @@ from .table import HERE, PRIMARIES, feature
 
 @feature("policy", split=True)
 def policy(scenario: Scenario) -> Iterator[None]:
-    """Set a policy of the group of `best` that permits only smaller instances."""
+    """Set a policy of the group of the node `best` that permits only smaller instances."""
     yield
     high = builders.spec(scenario.subject["memory"] - 1, 64, 16777216, 16, 64)
     scenario.group_of(BEST)["ipolicy"] = builders.policy(high=high)
@@ -29,7 +29,7 @@ def policy(scenario: Scenario) -> Iterator[None]:
 
 @feature("networks", split=True)
 def networks(scenario: Scenario) -> Iterator[None]:
-    """Disconnect the group of `best` from a network of the subject."""
+    """Disconnect the group of the node `best` from a network of the tested instance."""
     scenario.subject["nics"] = [{"mac": "aa:00:00:11:22:33", "ip": None, "network": "net1"}]
     for group in scenario.document["nodegroups"].values():
         group["networks"] = ["net1"]
@@ -39,7 +39,7 @@ def networks(scenario: Scenario) -> Iterator[None]:
 
 @feature("unallocable group", split=True)
 def unallocable(scenario: Scenario) -> Iterator[None]:
-    """Make the group of `best` unallocable, so that no instance is placed in it."""
+    """Make the group of the node `best` unallocable, so that no instance is placed in it."""
     yield
     scenario.group_of(BEST)["alloc_policy"] = "unallocable"
 
@@ -64,7 +64,7 @@ def other_group_soft_errors(scenario: Scenario) -> Iterator[None]:
 
 
 def _unwelcome(scenario: Scenario) -> None:
-    """Let the subject violate a soft limit on every node: of tags, or of cpus without tags."""
+    """Let the tested instance violate a soft limit on every node: of tags, or of cpus."""
     if scenario.wanted is not None:
         scenario.wanted["vcpus"] = 5
         for name in (BEST, NEXT, SPARE):
@@ -92,7 +92,7 @@ def group_memory_ratio(scenario: Scenario) -> Iterator[None]:
 
 @feature("group setting: n1", expect=HERE)
 def group_n1(scenario: Scenario) -> Iterator[None]:
-    """Disable the N+1 check in the group of `best`."""
+    """Disable the N+1 check in the group of the node `best`."""
     only_best_can_rescue(scenario)
     scenario.options[:] = [option for option in scenario.options if not option.startswith("--n1")]
     yield

@@ -24,7 +24,7 @@ from .table import FAILS_OVER, HERE, feature
 
 
 def _mode(scenario: Scenario, mode: str, before: str) -> Iterator[None]:
-    """Change the N+1 mode from `before` to `mode`, where only `best` can restart an instance."""
+    """Change the N+1 mode to `mode`; only the node `best` can restart an instance."""
     only_best_can_rescue(scenario)
     scenario.options.append(f"--n1={before}")
     yield
@@ -33,13 +33,13 @@ def _mode(scenario: Scenario, mode: str, before: str) -> Iterator[None]:
 
 @feature("N+1 no-new")
 def n1_no_new(scenario: Scenario) -> Iterator[None]:
-    """Set N+1 to `no-new`; with the subject on `best`, a failure is not tolerated any more."""
+    """Set N+1 to `no-new`; the tested instance on the node `best` breaks a tolerated failure."""
     yield from _mode(scenario, "no-new", before="off")
 
 
 @feature("N+1 no-worse")
 def n1_no_worse(scenario: Scenario) -> Iterator[None]:
-    """Set N+1 to `no-worse`; with the subject on `best`, a failure loses more instances."""
+    """Set N+1 to `no-worse`; the tested instance on `best` makes a failure lose more."""
     yield from _mode(scenario, "no-worse", before="off")
 
 
@@ -68,7 +68,7 @@ def n1_strict(scenario: Scenario) -> Iterator[None]:
 
 
 def _reserved_on_best(scenario: Scenario) -> Json:
-    """Add a large instance with a secondary that reserves all free memory of `best`."""
+    """Add a large instance with a secondary that reserves all free memory of the node `best`."""
     scenario.disable_n1()
     size = MEMORY[BEST] - HELD[BEST] - 256
     near = scenario.kind != DRBD and scenario.group_of(NEXT) is scenario.group_of(BEST)
@@ -99,6 +99,6 @@ def admin_offline(scenario: Scenario) -> Iterator[None]:
 
 @feature("not running", (SHARED, PAIR), expect=FAILS_OVER)
 def not_running(scenario: Scenario) -> Iterator[None]:
-    """Stop the subject, so that it cannot be migrated."""
+    """Stop the tested instance, so that it cannot be migrated."""
     yield
     scenario.subject["admin_state"] = "down"

@@ -36,7 +36,7 @@ def drained(scenario: Scenario) -> Iterator[None]:
 
 @feature("not vm_capable")
 def not_vm_capable(scenario: Scenario) -> Iterator[None]:
-    """Clear vm_capable of `best`, so that it accepts no instance, whatever it reports."""
+    """Clear vm_capable of the node `best`, so that it accepts no instance, whatever it reports."""
     _empty_best(scenario)
     scenario.asleep = True
     yield
@@ -44,7 +44,7 @@ def not_vm_capable(scenario: Scenario) -> Iterator[None]:
 
 
 def _empty_best(scenario: Scenario) -> None:
-    """Remove the instance on `best`, so that N+1 does not depend on that node."""
+    """Remove the instance on the node `best`, so that N+1 does not depend on that node."""
     scenario.disable_n1()
     del scenario.document["instances"]["at-best"]
 
@@ -58,7 +58,7 @@ def maintenance(scenario: Scenario) -> Iterator[None]:
 
 @feature("cpu ratio", PRIMARIES)
 def cpu_ratio(scenario: Scenario) -> Iterator[None]:
-    """Make the subject the fifth virtual cpu on a cpu of `best`, with the ratio 4."""
+    """Let the tested instance exceed the ratio of 4 virtual cpus on one cpu of node `best`."""
     scenario.subject["vcpus"] = 5
     yield
     scenario.node(BEST)["total_cpus"] = 1
@@ -66,14 +66,14 @@ def cpu_ratio(scenario: Scenario) -> Iterator[None]:
 
 @feature("disk reserve", ON_DISK)
 def disk_reserve(scenario: Scenario) -> Iterator[None]:
-    """Reserve all of the disk of `best`, so that it accepts no new disk."""
+    """Reserve all of the disk of the node `best`, so that it accepts no new disk."""
     yield
     scenario.tag(scenario.node(BEST), "iallocator:disk-reserve:100%")
 
 
 @feature("volume groups", ON_DISK)
 def volume_groups(scenario: Scenario) -> Iterator[None]:
-    """Fill the volume group of the subject on `best`; another volume group has free space."""
+    """Fill the tested instance's volume group on the node `best`, but not another one."""
     scenario.disable_n1()  # from `next` it could go to `best` only
     for disk in scenario.subject["disks"]:
         disk["vg"] = "fast"
@@ -85,7 +85,7 @@ def volume_groups(scenario: Scenario) -> Iterator[None]:
 
 @feature("spindle ratio", ON_DISK)
 def spindle_ratio(scenario: Scenario) -> Iterator[None]:
-    """Exceed the spindle ratio 32 on `best` with 40 uses of one spindle."""
+    """Exceed the spindle ratio 32 on the node `best` with 40 uses of one spindle."""
     scenario.subject["spindle_use"] = 40
     for node in scenario.document["nodes"].values():
         node["ndparams"]["spindle_count"] = 4
@@ -95,7 +95,7 @@ def spindle_ratio(scenario: Scenario) -> Iterator[None]:
 
 @feature("exclusive storage", ON_DISK)
 def exclusive_storage(scenario: Scenario) -> Iterator[None]:
-    """Give `best` exclusive storage with one spindle, which the instance there uses."""
+    """Give the node `best` exclusive storage with one spindle, which the instance there uses."""
     scenario.disable_n1()  # from `next` it could go to `best` only
     for name in (BEST, NEXT):
         scenario.node(name)["ndparams"]["exclusive_storage"] = True
@@ -106,7 +106,7 @@ def exclusive_storage(scenario: Scenario) -> Iterator[None]:
 
 @feature("pools", (SHARED, DRBD, PAIR))
 def pools(scenario: Scenario) -> Iterator[None]:
-    """Remove the access of `best` to the storage pool of the subject."""
+    """Remove the access of the node `best` to the storage pool of the tested instance."""
     where = "external" if scenario.kind == SHARED else "internal"
     tag = f"iallocator:pool:{where}:fast"
     scenario.disable_n1()  # from `next` it could fail over to `best` only
@@ -122,7 +122,7 @@ def pools(scenario: Scenario) -> Iterator[None]:
 
 @feature("required label")
 def required_label(scenario: Scenario) -> Iterator[None]:
-    """Let the subject require a label that `best` does not have."""
+    """Let the tested instance require a label that the node `best` does not have."""
     scenario.disable_n1()  # from `next` it could fail over to `best` only
     scenario.tag(scenario.subject, "iallocator:nodes:must:fast")
     for name, node in scenario.document["nodes"].items():
@@ -136,7 +136,7 @@ def required_label(scenario: Scenario) -> Iterator[None]:
 
 @feature("excluded label")
 def excluded_label(scenario: Scenario) -> Iterator[None]:
-    """Let the subject exclude a label that `best` has."""
+    """Let the tested instance exclude a label that the node `best` has."""
     scenario.disable_n1()
     scenario.tag(scenario.subject, "iallocator:nodes:never:slow")
     yield
@@ -145,7 +145,7 @@ def excluded_label(scenario: Scenario) -> Iterator[None]:
 
 @feature("preferred label", PRIMARIES)
 def preferred_label(scenario: Scenario) -> Iterator[None]:
-    """Let the subject prefer, at a high penalty, a label that `best` does not have."""
+    """Let the tested instance prefer a label, at a high penalty, that the node `best` lacks."""
     scenario.disable_n1()
     scenario.tag(scenario.subject, "iallocator:nodes:should:fast:1000")
     for name, node in scenario.document["nodes"].items():
@@ -159,7 +159,7 @@ def preferred_label(scenario: Scenario) -> Iterator[None]:
 
 @feature("restricted nodes")
 def restricted_nodes(scenario: Scenario) -> Iterator[None]:
-    """Restrict the request to some nodes without `best`."""
+    """Restrict the request to some nodes without the node `best`."""
     scenario.subject["restrict-to-nodes"] = [BEST, NEXT, *_more(scenario)]
     yield
     scenario.subject["restrict-to-nodes"] = [NEXT, *_more(scenario)]

@@ -20,7 +20,7 @@ from .table import HERE, PRIMARIES, STAYS, WAITS, feature
 
 @feature("together", PRIMARIES)
 def together(scenario: Scenario) -> Iterator[None]:
-    """Require that the subject shares a node with a partner, which is on `next`."""
+    """Require that the tested instance shares a node with a partner on the node `next`."""
     partner = scenario.add("partner", NEXT, memory=256, auto_balance=False)
     scenario.tag(scenario.subject, "iallocator:colocate:must:pair")
     yield
@@ -29,7 +29,7 @@ def together(scenario: Scenario) -> Iterator[None]:
 
 @feature("together, as one", (SHARED,), rival=True)
 def together_as_one(scenario: Scenario) -> Iterator[None]:
-    """Require one node for the subject and a partner; only `next` fits both."""
+    """Require one node for the tested instance and a partner; only the node `next` fits both."""
     scenario.disable_n1()
     scenario.subject["memory"] = 12000
     if SOURCE in scenario.document["nodes"]:
@@ -45,7 +45,7 @@ def together_as_one(scenario: Scenario) -> Iterator[None]:
 
 @feature("apart (node)", PRIMARIES)
 def apart_node(scenario: Scenario) -> Iterator[None]:
-    """Forbid that the subject shares a node with the instance on `best`."""
+    """Forbid that the tested instance shares a node with the instance on the node `best`."""
     scenario.tag(scenario.subject, "iallocator:separate:must:web")
     yield
     scenario.tag(scenario.instance("at-best"), "iallocator:separate:must:web")
@@ -53,7 +53,7 @@ def apart_node(scenario: Scenario) -> Iterator[None]:
 
 @feature("apart (domain)", PRIMARIES)
 def apart_domain(scenario: Scenario) -> Iterator[None]:
-    """Forbid that the subject shares a rack with an instance on `keeper`."""
+    """Forbid that the tested instance shares a rack with an instance on the node `keeper`."""
     scenario.tag(scenario.subject, "iallocator:separate:must:web:rack")
     scenario.tag(scenario.instance("at-keeper"), "iallocator:separate:must:web:rack")
     scenario.tag(scenario.node(KEEPER), "rack:1")
@@ -66,7 +66,7 @@ def apart_domain(scenario: Scenario) -> Iterator[None]:
 
 @feature("apart (group)", PRIMARIES, split=True)
 def apart_group(scenario: Scenario) -> Iterator[None]:
-    """Forbid that the subject shares a node group with the instance on `best`."""
+    """Forbid that the tested instance shares a node group with the instance on the node `best`."""
     scenario.tag(scenario.subject, "iallocator:separate:must:web:group")
     yield
     scenario.tag(scenario.instance("at-best"), "iallocator:separate:must:web:group")
@@ -74,7 +74,7 @@ def apart_group(scenario: Scenario) -> Iterator[None]:
 
 @feature("should with a penalty", PRIMARIES)
 def should(scenario: Scenario) -> Iterator[None]:
-    """Set a penalty for sharing a node with the instance on `best`."""
+    """Set a penalty for sharing a node with the instance on the node `best`."""
     scenario.tag(scenario.subject, "iallocator:separate:should:web:1000")
     yield
     scenario.tag(scenario.instance("at-best"), "iallocator:separate:should:web:1000")
@@ -82,7 +82,7 @@ def should(scenario: Scenario) -> Iterator[None]:
 
 @feature("priority", rival=True, expect=HERE)
 def priority(scenario: Scenario) -> Iterator[None]:
-    """Let two instances compete for one slot on `best`; the one with higher priority gets it."""
+    """Let two instances compete for one slot on the node `best`, by their priority."""
     if scenario.kind == DRBD:
         scenario.subject["disk_space_total"] = 70000
         for name in (KEEPER, SOURCE):
@@ -99,7 +99,7 @@ def priority(scenario: Scenario) -> Iterator[None]:
 
 @feature("order", rival=True, expect=WAITS)
 def order(scenario: Scenario) -> Iterator[None]:
-    """Require that the subject starts after another instance of the request."""
+    """Require that the tested instance starts after another instance of the request."""
     scenario.add_rival()
     yield
     scenario.tag(scenario.subject, "iallocator:order:after:rival")
@@ -107,7 +107,7 @@ def order(scenario: Scenario) -> Iterator[None]:
 
 @feature("order after what fails", rival=True, nowhere=True)
 def order_broken(scenario: Scenario) -> Iterator[None]:
-    """Require that the subject starts after an instance that cannot be placed."""
+    """Require that the tested instance starts after an instance that cannot be placed."""
     scenario.add_rival()["memory"] = 2**19
     yield
     scenario.tag(scenario.subject, "iallocator:order:after:rival")
@@ -115,7 +115,7 @@ def order_broken(scenario: Scenario) -> Iterator[None]:
 
 @feature("keep-running", (SHARED,), expect=STAYS)
 def keep_running(scenario: Scenario) -> Iterator[None]:
-    """Forbid that the subject is stopped to make room for another instance."""
+    """Forbid that the tested instance is stopped to make room for another instance."""
     for name in (BEST, NEXT):
         scenario.node(name)["drained"] = True
     if "rival" not in scenario.document["instances"]:
@@ -127,21 +127,21 @@ def keep_running(scenario: Scenario) -> Iterator[None]:
 
 @feature("hard location score", PRIMARIES)
 def hard_score(scenario: Scenario) -> Iterator[None]:
-    """Set a score of minus infinity for the subject on `best`."""
+    """Set a score of minus infinity for the tested instance on the node `best`."""
     yield
     scenario.tag(scenario.subject, "iallocator:score:best:-INFINITY")
 
 
 @feature("hard node score", PRIMARIES)
 def hard_node_score(scenario: Scenario) -> Iterator[None]:
-    """Set a score of minus infinity for all instances on `best`."""
+    """Set a score of minus infinity for all instances on the node `best`."""
     yield
     scenario.tag(scenario.node(BEST), "iallocator:score:-INFINITY")
 
 
 @feature("required location score", PRIMARIES)
 def required_score(scenario: Scenario) -> Iterator[None]:
-    """Set a score of plus infinity for the subject on `next`."""
+    """Set a score of plus infinity for the tested instance on the node `next`."""
     scenario.disable_n1()
     yield
     scenario.tag(scenario.subject, "iallocator:score:next:INFINITY")
@@ -149,21 +149,21 @@ def required_score(scenario: Scenario) -> Iterator[None]:
 
 @feature("infinite stickiness", (SHARED, PLAIN), nowhere=True)
 def infinite_stickiness(scenario: Scenario) -> Iterator[None]:
-    """Set an infinite stickiness, so that the subject stays on its node."""
+    """Set an infinite stickiness, so that the tested instance stays on its node."""
     yield
     scenario.tag(scenario.subject, "iallocator:stickiness:INFINITY")
 
 
 @feature("soft location score", PRIMARIES)
 def soft_score(scenario: Scenario) -> Iterator[None]:
-    """Set a score for `next` that outweighs the advantage of `best`."""
+    """Set a score for the node `next` that outweighs the advantage of the node `best`."""
     yield
     scenario.tag(scenario.subject, "iallocator:score:next:10")
 
 
 @feature("utilization")
 def utilization(scenario: Scenario) -> Iterator[None]:
-    """Give every node except `best` a capacity of the attribute that the subject uses."""
+    """Give all nodes except `best` a capacity of an attribute that the tested instance uses."""
     yield
     scenario.tag(scenario.subject, "iallocator:utilization:slots:1")
     for name in scenario.document["nodes"]:

@@ -8,14 +8,14 @@ __all__ = ["excluded_from_best", "only_best_can_rescue"]
 
 
 def excluded_from_best(scenario: Scenario) -> None:
-    """Give the instance on `best` the exclusion tag of the subject."""
+    """Give the instance on the node `best` the exclusion tag of the tested instance."""
     scenario.tag(None, "htools:iextags:service")
     scenario.tag(scenario.subject, "service:dns")
     scenario.tag(scenario.instance("at-best"), "service:dns")
 
 
 def only_best_can_rescue(scenario: Scenario) -> None:
-    """Let the instances of `keeper` restart on `best` only, and only without the subject."""
+    """Let the instances of `keeper` restart on `best` only, without the tested instance there."""
     size = MEMORY[BEST] - HELD[BEST] - 256
     home = KEEPER
     if scenario.group_of(KEEPER) is not scenario.group_of(BEST):

@@ -25,19 +25,19 @@ __all__ = [
 ]  # fmt: skip
 
 AWAY = "away"
-"""Expectation: with the feature, the subject is not on the node `best`; without it, it is."""
+"""Expectation: only with the feature, the tested instance is not on the node `best`."""
 
 HERE = "here"
-"""Expectation: with the feature, the subject is on `best`; without it, on another node."""
+"""Expectation: only with the feature, the tested instance is on the node `best`."""
 
 WAITS = "waits"
-"""Expectation: only with the feature, the subject's step depends on that of its rival."""
+"""Expectation: only with the feature, the tested instance's step depends on that of its rival."""
 
 FAILS_OVER = "fails over"
-"""Expectation: with the feature, the subject fails over; without it, it is migrated."""
+"""Expectation: the tested instance fails over with the feature, else it is migrated."""
 
 STAYS = "stays"
-"""Expectation: with the feature, the subject is not stopped; without it, it is."""
+"""Expectation: the tested instance is not stopped with the feature, else it is."""
 
 EVERY = (SHARED, PLAIN, DRBD, PAIR)
 PRIMARIES = (SHARED, PLAIN, PAIR)
@@ -48,7 +48,7 @@ Build = Callable[[Scenario], Iterator[None]]
 
 @dataclass(frozen=True)
 class Feature:
-    """A row of the matrix: a fact that decides the placement of the subject.
+    """A row of the matrix: a fact that decides the placement of the tested instance.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Feature:
     build: Build
 
     def leaves_nothing(self, scenario: Scenario) -> bool:
-        """Return whether the feature excludes both `best` and `next`."""
+        """Return whether the feature excludes both nodes, `best` and `next`."""
         return self.nowhere or scenario.node(NEXT)["drained"]
 
     def applied(self, scenario: Scenario) -> Scenario:

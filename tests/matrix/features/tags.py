@@ -19,7 +19,7 @@ from .table import PRIMARIES, feature
 
 @feature("exclusion tags", PRIMARIES)
 def exclusion_tags(scenario: Scenario) -> Iterator[None]:
-    """Give the subject the exclusion tag of the instance on `best`."""
+    """Give the tested instance the exclusion tag of the instance on the node `best`."""
     excluded_from_best(scenario)
     tags = scenario.instance("at-best")["tags"]
     scenario.instance("at-best")["tags"] = []
@@ -43,7 +43,7 @@ def location_tags(scenario: Scenario) -> Iterator[None]:
 
 @feature("migration tags", (SHARED, PAIR))
 def migration_tags(scenario: Scenario) -> Iterator[None]:
-    """Set migration tags with which `best` cannot receive instances from `source`."""
+    """Set migration tags with which node `best` cannot receive instances from node `source`."""
     scenario.disable_n1()  # from `next` it could fail over to `best` only
     scenario.tag(None, "htools:migration:hv")
     for name, node in scenario.document["nodes"].items():
