@@ -106,7 +106,7 @@ def _plans() -> Iterator[tuple[Json, Json]]:
             yield whole, json.loads(done.stdout)
 
 
-def _detours(whole: Json, plan: Json) -> list[str]:
+def _needless_copies(whole: Json, plan: Json) -> list[str]:
     """Return the instances that are copied more often than necessary for their new nodes."""
     copies: dict[str, int] = {}
     ends: dict[str, list[str]] = {}
@@ -125,7 +125,7 @@ def _detours(whole: Json, plan: Json) -> list[str]:
 def test_squeeze_plans_have_no_needless_temporary_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans of squeeze copy few instances twice, and only where no shorter route is legal."""
     plans = list(_plans())
-    again = sum(len(_detours(whole, plan)) for whole, plan in plans)
+    again = sum(len(_needless_copies(whole, plan)) for whole, plan in plans)
     moved = sum(len({move["instance"] for move in plan["moves"]}) for _, plan in plans)
     assert moved > 100
     assert again * 50 < moved

@@ -47,7 +47,7 @@ def tolerated_failures(mover: Mover) -> set[int]:
     return online.difference(*(health.failing for health in health_of(mover).values()))
 
 
-def held_in(mover: Mover, group: str) -> list[str]:
+def instances_in(mover: Mover, group: str) -> list[str]:
     """Return the names of the instances that have at least one node in `group`."""
     state, nodes = mover.context.state, mover.context.cluster.nodes
     return [
@@ -104,7 +104,7 @@ def test_redistribute_reports_the_health_of_the_model(seed: int) -> None:
         assert not (one["repaired"] and one["state"] == HEALTHY)
         if not one["repaired"]:
             gone = {m["instance"] for m in plan["moves"]}
-            assert not gone.intersection(held_in(mover_on(document), name))
+            assert not gone.intersection(instances_in(mover_on(document), name))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -115,10 +115,10 @@ def test_compress_empties_the_chosen_group(seed: int) -> None:
     if plan["chosen_group"] is None:
         assert plan["moves"] == plan["evacuable_groups"] == []
         return
-    held = held_in(mover_on(document), plan["chosen_group"])
+    held = instances_in(mover_on(document), plan["chosen_group"])
     assert sorted(held) == sorted(move["instance"] for move in plan["moves"])
     after = mover_on(document, plan)
-    assert held_in(after, plan["chosen_group"]) == []
+    assert instances_in(after, plan["chosen_group"]) == []
     assert plan["chosen_group"] == plan["evacuable_groups"][0]
 
 

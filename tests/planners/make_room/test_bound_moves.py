@@ -34,7 +34,7 @@ def homes_after(world: World, plan: Json) -> tuple[str, ...]:
     return tuple(homes)
 
 
-def held_to(
+def assert_least(
     world: World,
     request: Json,
     least: tuple[int, int] | None,
@@ -68,7 +68,7 @@ def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
         nodes = world.reaching if tags else world.names
 
         least = fewest(world, lambda homes: _holds(world, homes, need, nodes), MOST)  # noqa: B023
-        counts.add(held_to(world, new(need, tags), least))
+        counts.add(assert_least(world, new(need, tags), least))
     assert {None, 0, 1, 2} <= counts
 
 
@@ -81,7 +81,7 @@ def test_allocation_gets_the_fewest_moves_with_racks() -> None:
         need = rng.choice([2900, 3700, 5900])
 
         least = fewest(world, lambda homes: _holds(world, homes, need, world.names), 2)  # noqa: B023
-        counts.add(held_to(world, new(need, []), least, "--make-room=2"))
+        counts.add(assert_least(world, new(need, []), least, "--make-room=2"))
         crossed += seed == 320 and least == (2, 4000)  # 5400 if they could not leave together
     assert {None, 0, 1, 2} <= counts
     assert crossed
@@ -118,7 +118,7 @@ def test_evacuation_gets_the_fewest_moves_of_other_instances() -> None:
         least = fewest(world, goal_of(world, moving, ["node2", "node3"]), MOST, moving, ["node1"])
         names = [f"i{k}" for k in moving]
         request = {"type": "node-evacuate", "instances": names, "evac_mode": "primary-only"}
-        counts.add(held_to(world, request, least))
+        counts.add(assert_least(world, request, least))
     assert {None, 0, 2} <= counts
 
 
@@ -133,7 +133,7 @@ def test_change_of_group_gets_the_fewest_moves_of_other_instances() -> None:
         least = fewest(world, goal_of(world, moving, ["node2", "node3", "node4"]), 2, moving)
         names = [f"i{k}" for k in moving]
         request = {"type": "change-group", "instances": names, "target_groups": ["uuid-west"]}
-        counts.add(held_to(world, request, least))
+        counts.add(assert_least(world, request, least))
     assert {0, 1} <= counts
 
 
