@@ -1,4 +1,4 @@
-"""Score candidates: the kernels, and which form of kernel a request uses."""
+"""Score candidates: the interface of kernels, and the choice between scalar and array kernels."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from iallocator.scoring.scalar import ScalarKernel
 
     class Kernel(Protocol):
-        """The interface of the scalar and the array kernel; see `iallocator.scoring.scalar`."""
+        """The interface of the scalar and the array kernel, which score candidates and test their
+        limits.
+        """
 
         renewals: int
 
         def follow(self) -> None:
-            """Update the nodes of the scope from the state."""
+            """Update the nodes of the scope to the present state."""
 
         def score(self) -> float:
-            """Return the score of the state."""
+            """Return the cluster score of the state."""
 
         def singles(
             self,
@@ -63,7 +65,10 @@ if TYPE_CHECKING:
         def secondary_rejections(
             self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
         ) -> dict[int, Check]:
-            """Return which nodes cannot be the secondary of an instance on `primary`, and why."""
+            """Return node -> the check that it fails as the secondary of an instance on `primary`.
+
+            Nodes that pass every check are left out.
+            """
 
 
 __all__ = ["Kernels", "arrays_pay"]
@@ -72,16 +77,17 @@ LOADING = 42_000
 """The time to load the array library, in microseconds."""
 
 PER_NODE, PAIRS = 25, 3
-"""Microseconds that arrays save for each node, and for so many pairs of nodes one more."""
+"""Microseconds that arrays save for each node; and the number of pairs of nodes for which arrays
+save one more microsecond."""
 
 PER_QUESTION = 1_500
-"""The fixed time of arrays for one instance in one group, in microseconds."""
+"""The fixed time of arrays for each instance in each group, in microseconds."""
 
 
 def arrays_pay(candidates: Iterable[tuple[int, int]], groups: int = 1) -> bool:
     """Return whether arrays are faster than scoring one candidate after the other.
 
-    `candidates` has the number of nodes and of pairs of nodes for each instance, in all `groups`
+    `candidates`: for each instance, the number of nodes and of pairs of nodes in all `groups`
     together. Every group is evaluated for every instance.
     """
     fixed = PER_QUESTION * groups
@@ -100,7 +106,7 @@ class Kernels:
     min_disk:
         The share of the disk of each node that must stay free, from 0 to 1.
     scope:
-        The nodes that are used; None: all. See `Capacities`.
+        The nodes that are used; None: all nodes.
 
     Attributes
     ----------
@@ -131,7 +137,7 @@ class Kernels:
         return ScalarKernel(state, (), self.fixed)
 
     def matrix(self) -> Floats:
-        """Return the capacities of all nodes as an array; see `capacity_matrix`."""
+        """Return the capacities of all nodes as an array: capacities × nodes."""
         if self._matrix is None:
             from iallocator.scoring.arrays import capacity_matrix
 
@@ -139,7 +145,7 @@ class Kernels:
         return self._matrix
 
     def make(self, state: State, scope: Sequence[int]) -> Kernel:
-        """Return a kernel for `state`, with statistics over `scope`."""
+        """Return a kernel for `state`, with statistics over the nodes in `scope`."""
         if self.arrays:
             return self.make_array(state, scope)
         from iallocator.scoring.scalar import ScalarKernel
@@ -147,7 +153,7 @@ class Kernels:
         return ScalarKernel(state, scope, self.fixed)
 
     def make_array(self, state: State, scope: Sequence[int]) -> ArrayKernel:
-        """Return an array kernel for `state`, also where a scalar kernel is faster."""
+        """Return an array kernel for `state`, even if a scalar kernel is faster."""
         from iallocator.scoring.array_candidates import Reservations
         from iallocator.scoring.arrays import ArrayKernel
 

@@ -1,4 +1,4 @@
-"""Candidates of the array kernel: a matrix of scores, and one of rejections."""
+"""Candidates of the array kernel: a matrix of scores, and a matrix of rejections."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ SCORES_AT_ONCE = 32_768
 """The number of scores computed at a time: a quarter of a megabyte in each array."""
 
 FIRST = 8
-"""The number of rows that are scored first; then twice as many each time."""
+"""The number of rows that are scored first; each further block has twice as many."""
 
 MOST_KEPT_SCORES = 1_000_000
-"""The most scores that are kept at once if all of them are needed: 8 MB."""
+"""The most scores that are kept at once if all of them are needed; they take 8 MB."""
 
 
 BEST_FOUND_FIRST = 16
@@ -48,7 +48,7 @@ BEST_FOUND_FIRST = 16
 
 
 class ArrayCandidates(Candidates):
-    """Scores as a matrix of rows × `columns`; infinite where a placement is not feasible."""
+    """Candidates with a matrix of scores, rows × `columns`; infinite for infeasible placements."""
 
     def __init__(
         self,
@@ -86,12 +86,12 @@ class ArrayCandidates(Candidates):
             yield self._placement(scores[position], number, position)
 
     def _row(self, number: int) -> Floats:
-        """Return the scores of a row."""
+        """Return the scores of row `number`."""
         scores: Floats = self._scores[number]
         return scores
 
     def _first_of(self, number: int) -> tuple[float, int]:
-        """Return the lowest score of a row, and the first position that has it."""
+        """Return the lowest score of row `number`, and the first position with this score."""
         if self._firsts is None:
             self._firsts = self._scores.argmin(axis=1).tolist()
         first = self._firsts[number]
@@ -110,7 +110,7 @@ class ArrayCandidates(Candidates):
         if not flat.size:
             return
         width = self._scores.shape[1]
-        first = int(flat.argmin())  # the first of equals: by row, then by column
+        first = int(flat.argmin())  # of equal scores the first: by row, then by column
         if not np.isfinite(flat[first]):
             return
         yield self._placement(flat[first], *divmod(first, width))
@@ -119,7 +119,7 @@ class ArrayCandidates(Candidates):
             some = self._scores.min(axis=1) if len(self._scores) > BEST_FOUND_FIRST else flat
             highest = np.partition(some, BEST_FOUND_FIRST)[
                 BEST_FOUND_FIRST
-            ]  # at least as high as the same one of all scores
+            ]  # not below the score that has this rank among all scores
             low = np.flatnonzero((flat <= highest) & np.isfinite(flat))
             for position in low[np.argsort(flat[low], kind="stable")][1:].tolist():
                 yield self._placement(flat[position], *divmod(position, width))
@@ -194,11 +194,27 @@ class ArrayCandidates(Candidates):
 
 
 class PrunedPairs(ArrayCandidates):
-    """Pairs that are scored only as far as the caller reads them.
+    """Candidates on two nodes that are scored only as far as the caller reads them.
 
-    `codes` is rows × `columns`, 0 where a pair is feasible. `bounds` returns a lower bound of the
-    scores of each row, or None if the kernel has changed. All scores are kept at once only if all
-    pairs are ranked without bounds; otherwise the lowest of each row is kept.
+    All scores are kept at once only if all pairs are ranked without bounds; otherwise only the
+    lowest score of each row is kept.
+
+    Parameters
+    ----------
+    prefixes:
+        The primary of each row.
+    columns:
+        The secondary of each column.
+    scores:
+        Returns the scores of some rows.
+    codes:
+        Rows × columns: 0 where a pair is feasible.
+    bounds:
+        Returns a lower bound of the scores of each row; None if the kernel has changed.
+    failures:
+        Reason -> the number of pairs that it rejected.
+    results:
+        Returns the nodes that the kernel rejected.
     """
 
     def __init__(
@@ -235,7 +251,7 @@ class PrunedPairs(ArrayCandidates):
             self._whole = self._asked(slice(None))
 
     def _row(self, number: int) -> Floats:
-        """Return the scores of a row, computed with a few next rows; not all are kept."""
+        """Return the scores of row `number`; the next rows are scored at the same time."""
         if self._whole is not None:
             return super()._row(number)
         rows, scores = self._block
@@ -298,7 +314,7 @@ class PrunedPairs(ArrayCandidates):
 
 
 class RejectionCodes:
-    """The first reason that rejected each candidate, as a number; 0 if none did.
+    """The first reason that rejected each candidate, as a number; 0 for candidates not rejected.
 
     Attributes
     ----------
@@ -323,15 +339,18 @@ class RejectionCodes:
                 self.codes[position] = self._number(rejections[index], None)
 
     def others(self, size: int) -> RejectionCodes:
-        """Return rejection codes for `size` other candidates, with equal numbers for reasons."""
+        """Return empty rejection codes for `size` other candidates; equal numbers mean equal
+        reasons.
+        """
         reasons = RejectionCodes(size, {}, ())
         reasons.names, reasons.checks = self.names, self.checks
         return reasons
 
     def paired(self, last: RejectionCodes, peers: PeerMemory) -> RejectionCodes:
-        """Return the reasons of all pairs with other nodes; those of these nodes have precedence.
+        """Return rejection codes for all pairs of one of these nodes and another node.
 
-        `last` has the reasons of other nodes without peers, then those of each entry in `peers`.
+        The reason of the first node has precedence. `last` has the reasons of the other nodes
+        without peers, followed by those of each entry of `peers`.
         """
         pairs = self.others(0)
         first, width = self.codes[:, None], peers.shape[1]
@@ -351,23 +370,25 @@ class RejectionCodes:
     def apply(
         self, checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
     ) -> None:
-        """Record the candidates for which each of `checks` is the first to fail."""
+        """Test each of `checks` on all candidates; record it for those where it is the first to
+        fail.
+        """
         for limit in checks:
             failed = limit.fails(before, after, instance)
             if np.any(failed):
                 self.codes[(self.codes == 0) & failed] = self._number(limit.reason, limit)
 
     def rejected(self, nodes: Sequence[int]) -> dict[int, Check | None]:
-        """Return the check that rejected each of `nodes`, which are in the order of the candidates.
+        """Return node -> the check that rejected it; nodes that are not rejected are left out.
 
-        Nodes that are not rejected are left out.
+        `nodes` are the nodes of the candidates, in order.
         """
         codes = self.codes[: len(nodes)]
         at = np.flatnonzero(codes > 0)
         return {nodes[k]: self.checks[code] for k, code in zip(at.tolist(), codes[at].tolist())}
 
     def counts(self) -> dict[str, int]:
-        """Return for each reason the number of candidates that it rejected."""
+        """Return reason -> the number of candidates that it rejected."""
         counts: dict[str, int] = {}
         for number, name in enumerate(self.names[1:], 1):
             count = int(np.count_nonzero(self.codes == number))
@@ -377,7 +398,7 @@ class RejectionCodes:
 
 
 class PeerMemory:
-    """MiB reserved on secondaries for primaries: a sparse matrix.
+    """The MiB that secondaries reserve for primaries, as a sparse matrix.
 
     `rows`, `columns` and `amounts` describe the entries that are not zero, row by row.
     """
@@ -400,7 +421,7 @@ class PeerMemory:
         return cls(shape, empty, empty, np.empty(0))
 
     def of(self, rows: slice | Indices) -> Floats:
-        """Return these rows as a dense matrix with all columns."""
+        """Return some `rows` of the matrix in dense form, with all columns."""
         wanted = np.arange(self.shape[0])[rows]
         amounts = np.zeros((len(wanted), self.shape[1]))
         at, columns, entries = self.entries(wanted)
@@ -408,7 +429,7 @@ class PeerMemory:
         return amounts
 
     def entries(self, wanted: Indices) -> tuple[Indices, Indices, Indices]:
-        """Return the entries in these rows: the position in `wanted`, the column, the number."""
+        """Return position in `wanted`, column and number of each entry in the rows `wanted`."""
         place = np.full(self.shape[0], -1, dtype=np.intp)
         place[wanted] = np.arange(len(wanted))
         at = place[self.rows]
@@ -425,9 +446,10 @@ class Reservations:
     def among(
         self, state: State, primaries: Sequence[int], secondaries: Sequence[int], memory: float
     ) -> PeerMemory:
-        """Return primaries × secondaries: MiB reserved on the secondary for the primary.
+        """Return the MiB that each secondary reserves for each primary: primaries × secondaries.
 
-        Zero where the secondary need not reserve more for `memory` MiB more of that primary.
+        An entry is zero where the secondary need not reserve more if the primary has `memory` MiB
+        more.
         """
         shape = len(primaries), len(secondaries)
         if not all(shape):
@@ -448,7 +470,7 @@ class Reservations:
 
 
 def _peers_of(state: State, index: int) -> tuple[Indices, Floats]:
-    """Return the primaries that a node reserves memory for, and how many MiB for each."""
+    """Return the primaries for which node `index` reserves memory, and the MiB for each."""
     peers = state.peers[index]
     return (
         np.fromiter(peers.keys(), dtype=np.intp, count=len(peers)),

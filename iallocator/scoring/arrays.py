@@ -1,10 +1,10 @@
 """The kernel for large requests: all candidates at once, in array operations.
 
 Pairs of many nodes are scored best first, with a lower bound for each primary. The score of a pair
-is a sum of the changes by the primary, the changes by the secondary, and roots of variances that
-both change. A root is never below its chord over the range of all pairs. Therefore no pair has a
-lower score than one number of its primary plus one of its secondary. Primaries are scored in the
-order of that bound, some at a time, until no other can be better.
+is a sum of the changes by the primary, the changes by the secondary, and square roots of variances
+that both change. A square root is never below its chord over the range of all pairs. Therefore the
+score of a pair is at least one number for its primary plus one number for its secondary. Primaries
+are scored in the order of this bound, some at a time, until no other primary can be better.
 """
 
 from __future__ import annotations
@@ -68,23 +68,26 @@ __all__ = [
 ]  # fmt: skip
 
 ALL = range(len(STATISTICS))
-"""The positions of all statistics."""
+"""The positions of all statistics in `STATISTICS`."""
 
 
 SLACK = 10 * SCORE
-"""Scores, no unit: by how much rounding may raise a bound."""
+"""By how much rounding may raise a lower bound of scores; scores have no unit."""
 
 MANY_PAIRS = 10_000
-"""If there are more pairs, only the best ones are scored until the caller reads more."""
+"""The number of pairs above which only the best are scored, until the caller reads more."""
 
 
 def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
-    """Return `CAPACITIES` × nodes, from the capacities of each node."""
+    """Return the capacities of nodes as an array, `CAPACITIES` × nodes.
+
+    `fixed`: the capacities of each node.
+    """
     return np.array(fixed, dtype=np.float64).T.reshape(len(CAPACITIES), -1)
 
 
 def values_of(view: NodeView, centres: Sequence[float], shape: tuple[int, ...]) -> Floats:
-    """Return the values of the nodes of `view`, statistics × `shape`; see `values`."""
+    """Return the values of the nodes of `view` less `centres`: an array of statistics × `shape`."""
     statistic_values = np.empty((len(STATISTICS), *shape))
     for row, value in zip(statistic_values, values(view, centres)):
         row[...] = value
@@ -92,13 +95,15 @@ def values_of(view: NodeView, centres: Sequence[float], shape: tuple[int, ...]) 
 
 
 def counted_by(view: NodeView, size: int) -> Floats:
-    """Return statistics × nodes: 1 where one of `size` nodes counts for a statistic, else 0."""
+    """Return statistics × nodes: 1 where a statistic includes one of the `size` nodes, else 0."""
     rows = [np.broadcast_to(counting(k, view), (size,)) for k in ALL]
     return np.stack(rows).astype(np.float64)
 
 
 def means_of(plain: Floats, counts: Sequence[int]) -> list[float]:
-    """Return the centre of each statistic: the mean of its values, or 0 if they are summed."""
+    """Return the centre of each statistic: the mean of its values, or 0 for statistics that are
+    sums.
+    """
     sums = plain.sum(axis=1).tolist()
     return [
         total / count if statistic.spread else 0.0
@@ -107,16 +112,20 @@ def means_of(plain: Floats, counts: Sequence[int]) -> list[float]:
 
 
 def totals_of(own: Floats, counts: Sequence[int], centres: list[float], conflicts: float) -> Totals:
-    """Return the totals of values `own` less the centres; `conflicts`: those of failure domains."""
+    """Return the sums and sums of squares of `own`, the values less the centres, as `Totals`.
+
+    `conflicts`: the value of the statistic of failure domains.
+    """
     sums, squares = own.sum(axis=1).tolist(), (own * own).sum(axis=1).tolist()
     sums[DOMAINS] = conflicts
     return Totals(counts, centres, sums, squares)
 
 
 def scores_of_states(view: NodeView, counts: Sequence[int], shape: tuple[int, int]) -> Floats:
-    """Return the score of each state in `view`; its quantities are states × nodes (`shape`).
+    """Return the score of each state in `view`, which has quantities of shape states × nodes.
 
-    `counts`: as of `node_counts`. Conflicts of failure domains, which no view has, do not count.
+    `counts`: the number of nodes that each statistic includes. Conflicts of failure domains are
+    left out, because no view has them.
     """
     values = values_of(view, NO_CENTRES, shape)
     sums, squares = values.sum(axis=2), (values * values).sum(axis=2)
@@ -127,10 +136,11 @@ def scores_of_states(view: NodeView, counts: Sequence[int], shape: tuple[int, in
 
 
 class ManyStates:
-    """Scores over the nodes of a group in many states at once, which change at single nodes.
+    """Computes the scores of many states at once, over the nodes of a group.
 
-    Quantities are states × nodes. Tags, peers and failure domains do not change, and are left out.
-    Cost: O(1) for each state that changes; O(f n) for scores of *f* states and *n* nodes.
+    The states change at single nodes. Quantities are states × nodes. Tags, peers and failure
+    domains do not change, and are left out. Cost: O(1) for each state that changes; O(f n) for
+    scores of *f* states and *n* nodes.
 
     Parameters
     ----------
@@ -161,9 +171,9 @@ class ManyStates:
         self._counts = counts
 
     def scores(self, vectors: Floats) -> Floats:
-        """Return states × nodes: the rounded score with a column of `vectors` more on each node.
+        """Return states × nodes: the rounded score if an instance is added to each node.
 
-        `vectors`: `COLUMNS` × states.
+        `vectors`: the amounts of the instance of each state, `COLUMNS` × states.
         """
         more = list(self.columns + vectors[:, :, None])
         after = NodeView(more, list(self._fixed), self._reserved)
@@ -174,9 +184,10 @@ class ManyStates:
         return np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)  # type: ignore[no-any-return]
 
     def add(self, nodes: Indices, vectors: Floats) -> None:
-        """Add one column of `vectors`, the amounts of an instance, to one node of each state.
+        """Add an instance to one node of each state.
 
-        `nodes` are the positions of these nodes, one per state.
+        `nodes`: the position of the node in each state. `vectors`: the amounts of the instance of
+        each state, `COLUMNS` × states.
         """
         rows = np.arange(nodes.size)
         self.columns[:, rows, nodes] += vectors
@@ -192,14 +203,14 @@ class ManyStates:
         self._squares[:, rows, 0] += new * new - old * old
 
     def keep(self, states: Truths) -> None:
-        """Continue with these states only."""
+        """Drop all states except those that are true in `states`."""
         self._reserved = self._reserved[states]
         self.columns, self._values = self.columns[:, states], self._values[:, states]
         self._sums, self._squares = self._sums[:, states], self._squares[:, states]
 
 
 class ArrayKernel:
-    """Scores over the nodes in `scope` of `state`; see `ScalarKernel`.
+    """Scores candidates over the nodes in `scope` of `state`, all of them at once in arrays.
 
     `capacity` holds the capacities of all nodes, see `capacity_matrix`. `reservations` is shared by
     the kernels of one state.
@@ -237,7 +248,9 @@ class ArrayKernel:
         self._stamps = list(state.stamps)
 
     def follow(self) -> None:
-        """Update the nodes of the scope from the state; see `ScalarKernel.follow`."""
+        """Update the nodes of the scope to the present state; the cost is O(1) for each changed
+        node.
+        """
         state, seen = self.state, self._stamps
         if state.stamps == seen:
             return
@@ -258,7 +271,7 @@ class ArrayKernel:
         totals.sums[DOMAINS] = state.domain_conflicts(self._group)
 
     def _view(self, nodes: Sequence[int]) -> NodeView:
-        """Return a view of these nodes; the last view is kept because it is often read again."""
+        """Return a view of `nodes`; the last view is cached."""
         counter = self.renewals, list(nodes)
         return derived(self._viewed, None, counter, lambda: self._fresh_view(nodes))
 
@@ -270,10 +283,10 @@ class ArrayKernel:
         return NodeView(list(columns), list(fixed), self._reserved[index], site)
 
     def changes(self, instance: Instance) -> tuple[Floats, Floats, Floats]:
-        """Return statistics × nodes: the values, and what `instance` adds to them in each role.
+        """Return the values of all nodes, and what `instance` adds as primary and as secondary.
 
-        Values are less the centre. As a secondary, a node reserves nothing for the primary yet.
-        Tags are left out.
+        The three arrays are statistics × nodes. Values are less the centre. As a secondary, a node
+        is taken to reserve nothing for the primary yet. Tags are left out.
         """
         nodes = range(self._reserved.size)
         view = self._view(nodes)
@@ -289,7 +302,7 @@ class ArrayKernel:
         return self._values.copy(), primary - self._values, secondary - self._values
 
     def counted(self) -> Floats:
-        """Return statistics × nodes: 1 where a node counts for a statistic, else 0."""
+        """Return statistics × nodes: 1 where a statistic includes a node, else 0."""
         return counted_by(self._view(range(self._reserved.size)), self._reserved.size)
 
     def memory(self) -> Floats:
@@ -298,7 +311,7 @@ class ArrayKernel:
         return amounts
 
     def per_memory(self) -> Floats:
-        """Return 1 / total memory of each node."""
+        """Return 1 / total memory of each node, per MiB."""
         factors: Floats = self._fixed[CAPACITIES.index("per_memory")]
         return factors
 
@@ -333,7 +346,12 @@ class ArrayKernel:
         rejections: Mapping[int, str],
         limits: LimitSet = ALL_LIMITS,
     ) -> tuple[list[int], dict[str, int]]:
-        """Return those of `nodes` that are feasible for `singles`, and why others are not."""
+        """Return the nodes of `nodes` that can be the only node of `instance`, and counts of the
+        others.
+
+        The counts are reason -> number of nodes. `rejections`: node -> reason, for nodes that are
+        rejected already.
+        """
         reasons = self._rejected(instance, nodes, rejections, limits)[1]
         return [nodes[k] for k in np.flatnonzero(reasons.codes == 0).tolist()], reasons.counts()
 
@@ -344,7 +362,9 @@ class ArrayKernel:
         rejections: Mapping[int, str],
         limits: LimitSet,
     ) -> tuple[NodeView, RejectionCodes]:
-        """Return the view of `nodes` with `instance` on each, and the first reason against each."""
+        """Return the view of `nodes` with `instance` on each, and the first reason that rejects
+        each.
+        """
         before = self._view(nodes)
         after = self._primary(instance, before, nodes)
         reasons = RejectionCodes(len(nodes), rejections, nodes)
@@ -360,7 +380,11 @@ class ArrayKernel:
         limits: LimitSet = ALL_LIMITS,
         secondary_limits: LimitSet | None = None,
     ) -> ArrayCandidates:
-        """Return candidates with each ordered pair of nodes; see `ScalarKernel.pairs`."""
+        """Return candidates with each ordered pair of a primary and a different secondary node.
+
+        `rejections`: node -> reason, for nodes that cannot be primaries. `limits` are checked on
+        the primary, and on the secondary unless `secondary_limits` are given.
+        """
         own = limits if secondary_limits is None else secondary_limits
         on_primary = checks_for(PRIMARY, instance, limits)
         on_secondary = checks_for(SECONDARY, instance, own)
@@ -376,7 +400,10 @@ class ArrayKernel:
     def secondary_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, Any]:
-        """Return which of `nodes` cannot be secondary; see `ScalarKernel.secondary_rejections`."""
+        """Return node -> the check that it fails as the secondary of an instance on `primary`.
+
+        Nodes that pass every check are left out.
+        """
         before = self._view(nodes)
         peers = self._peers(instance, [primary], nodes).of(slice(None))[0]
         after = after_secondary(before, instance, peers, np.maximum)
@@ -445,7 +472,7 @@ class ArrayKernel:
     def _no_pairs(
         self, primaries: Sequence[int], secondaries: Sequence[int], rejected: RejectionCodes
     ) -> ArrayCandidates:
-        """Return candidates of which every primary is rejected, whatever the secondary is."""
+        """Return candidates without any feasible pair: every primary is rejected already."""
         held = frozenset(secondaries)
         failures: dict[str, int] = {}
         for primary, code in zip(primaries, rejected.codes.tolist()):
@@ -481,9 +508,9 @@ class ArrayKernel:
     def _peers(
         self, instance: Instance, primaries: Sequence[int], secondaries: Sequence[int]
     ) -> PeerMemory:
-        """Return primaries × secondaries: MiB reserved on the secondary for the primary.
+        """Return the MiB that each secondary reserves for each primary: primaries × secondaries.
 
-        Zero where `instance` does not change what the secondary reserves.
+        An entry is zero where `instance` does not change how much the secondary reserves.
         """
         if not instance.reserves:
             return PeerMemory.none((len(primaries), len(secondaries)))
@@ -510,7 +537,7 @@ class ArrayKernel:
         return change
 
     def _change(self, nodes: Sequence[int]) -> Changed:
-        """Return a function that computes the change of statistics if `nodes` change."""
+        """Return a function that computes how statistics change if `nodes` change."""
         index = np.asarray(nodes, dtype=np.intp)
         counted = self._in_scope[index]
         before, centres = self._values[:, index], self.totals.centres
@@ -529,12 +556,12 @@ class ArrayKernel:
 
 
 class PairScores:
-    """Computes the scores of all pairs, some primaries at a time.
+    """Computes the scores of all pairs of nodes, some primaries at a time.
 
-    `peers` is primaries × secondaries, where reserved memory matters; the statistics `wide` depend
-    on it. `first` is the change of the statistics by each primary. `second` returns that by each
-    secondary without peers, followed by that for each entry of `peers`; it is called once, when
-    scores are needed.
+    Where reserved memory matters, `peers` is primaries × secondaries; the statistics `wide` depend
+    on it. `first` is the change of the statistics by each primary. `second` returns the change by
+    each secondary without peers, followed by the change for each entry of `peers`; it is called
+    once, when scores are needed.
     """
 
     def __init__(
@@ -558,7 +585,7 @@ class PairScores:
     def scores(self, rows: slice | Indices, shared: Change | None) -> Floats:
         """Return the score of each pair of a primary node of `rows` and a secondary node.
 
-        `shared` is the change of the statistics that both nodes of a pair make together. Some rows
+        `shared` is the change of the statistics that both nodes of a pair cause together. Some rows
         are scored at a time, so that intermediate arrays stay in the processor's cache.
         """
         wanted = np.arange(self._peers.shape[0])[rows]
@@ -576,9 +603,10 @@ class PairScores:
 
     @cached_property
     def _equal(self) -> dict[int, int]:
-        """Return the deviations that equal an earlier one in all numbers, and which that is.
+        """Return statistic -> an earlier statistic with the same deviation in all states
+        (positions).
 
-        Without forthcoming instances and measured loads, these are half of them.
+        Without forthcoming instances and measured loads, half of the deviations equal another one.
         """
         leaders: dict[int, int] = {}
         earlier: dict[Hashable, int] = {}
@@ -595,7 +623,10 @@ class PairScores:
         return leaders
 
     def _second_in(self, rows: Indices) -> Change:
-        """Return the change by each secondary beside these primaries: of `wide`, matrices."""
+        """Return the change by each secondary, for the primaries `rows`.
+
+        The changes of the statistics `wide` are matrices, because they depend on both nodes.
+        """
         width = self._peers.shape[1]
         at, columns, entries = self._peers.entries(rows)
         entries = entries + width
@@ -615,7 +646,7 @@ class PairScores:
         return changes
 
     def bounds(self) -> Floats:
-        """Return for each primary a lower bound of the cluster scores with any secondary."""
+        """Return for each primary a lower bound of the cluster score with any secondary."""
         size = self._peers.shape[1] + len(self._peers.amounts)
         totals = self._totals
         first = self._first
@@ -650,9 +681,10 @@ def total_scores(
     shape: tuple[int, ...],
     equal: Mapping[int, int] = NO_EQUAL,
 ) -> Floats:
-    """Return rounded scores of `shape`. Terms of one shape are added up before they broadcast.
+    """Return the rounded scores, an array of `shape`, after `changes` of `totals`.
 
-    `equal`: as of `terms`.
+    `equal`: statistic -> an earlier statistic with the same deviation (positions). Terms of equal
+    shape are added before they are broadcast.
     """
     by_shape: dict[tuple[int, ...], Quantity] = {}
     for term in terms(totals, changes, np.sqrt, _spread, equal):
@@ -665,7 +697,10 @@ def total_scores(
 
 
 def _spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
-    """Return the result of `spread`, in half the time for arrays of one shape."""
+    """Return the variance of `count` values with this sum and sum of squares.
+
+    It takes half the time of `iallocator.scoring.metrics.spread` for arrays of one shape.
+    """
     if not isinstance(added, np.ndarray) or np.shape(square) != added.shape:
         return spread(added, square, count)
     variance, mean_square = added / count, square / count
@@ -679,24 +714,24 @@ def _spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
 
 
 def _rows(quantity: Quantity, rows: Indices) -> Quantity:
-    """Return some rows of a matrix; return a number unchanged."""
+    """Return the `rows` of a matrix; return a number unchanged."""
     return quantity[rows] if np.ndim(quantity) == 2 else quantity
 
 
 def _upright(quantity: Quantity, rows: Indices) -> Quantity:
-    """Return some elements of an array over primaries as a column, which broadcasts to pairs."""
+    """Return the elements `rows` of an array over primaries as a column that broadcasts."""
     return quantity[rows][:, None] if np.ndim(quantity) == 1 else quantity
 
 
 def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:
-    """Return the increase of a variance by one change, without its product with another change."""
+    """Return how much one change raises a variance, without its product with another change."""
     added, square = np.atleast_1d(added), np.atleast_1d(square)
     variance: Floats = square / count - added * (added / count + 2 * mean) / count
     return variance
 
 
 class Sites:
-    """Access to several nodes; see `iallocator.model.node_view.OneSite`."""
+    """Access constraints of several nodes at once, as an array kernel needs them."""
 
     def __init__(self, access: NodeAccess, nodes: Sequence[int]) -> None:
         self._access = access
@@ -708,5 +743,5 @@ class Sites:
         return np.array([bars(index, instance, by) for index in self._nodes], dtype=bool)
 
     def why(self, instance: Instance, by: str) -> str:
-        """Return the reason; there must be one node."""
+        """Return the reason why the constraint `by` excludes `instance`; only for one node."""
         return self._access.why(self._nodes[0], instance, by)

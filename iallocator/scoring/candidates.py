@@ -1,4 +1,4 @@
-"""Candidates of a request: scored placements, and how many each check rejected."""
+"""Candidates of a request: scored placements, and the number that each check rejected."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class LimitResults:
     secondaries:
         The nodes that are rejected as the secondary of any primary; None if none was tested.
     pairs:
-        The (primary, secondary) that are rejected for the memory that the secondary would have to
-        reserve for that primary.
+        The pairs (primary, secondary) that are rejected because the secondary lacks the memory that
+        it must reserve for the primary.
     """
 
     __slots__ = ("pairs", "primaries", "secondaries")
@@ -59,7 +59,7 @@ class LimitResults:
 class Candidates:
     """Feasible placements in rows, and how many placements each check rejected.
 
-    A row is a fixed beginning of the placement: for pairs there is one row for each primary, for
+    A row has the placements with one beginning: for pairs there is one row for each primary, for
     single nodes one row in all. Rows, and the nodes in them, are in the order that decides ties.
 
     Attributes
@@ -67,7 +67,7 @@ class Candidates:
     feasible:
         The number of placements that pass every check.
     failures:
-        Reason -> number of placements that it rejected.
+        Reason -> the number of placements that it rejected.
     """
 
     feasible: int
@@ -82,23 +82,24 @@ class Candidates:
         raise NotImplementedError
 
     def row(self, number: int) -> Iterator[Placement]:
-        """Yield the feasible placements of one row, best first."""
+        """Yield the feasible placements of row `number`, best first."""
         raise NotImplementedError
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
-        """Return the nodes that placements of a row share, and the last node of each feasible one.
+        """Return the nodes that all placements of row `number` share, and the last node of each.
 
-        Rankings that do not use scores read this, because it is faster than scores one by one.
+        Only feasible placements are included. Rankings that do not use scores call this method,
+        because it is faster than reading scores.
         """
         open_pairs = [nodes for _, nodes in self.row(number)]
         return (open_pairs[0][:-1] if open_pairs else ()), [nodes[-1] for nodes in open_pairs]
 
     def score_of(self, number: int, last: int) -> float:
-        """Return the score of the feasible placement of a row that ends with node `last`."""
+        """Return the score of the feasible placement of row `number` with the last node `last`."""
         return next(float(score) for score, nodes in self.row(number) if nodes[-1] == last)
 
     def everything(self) -> Iterator[Placement]:
-        """Yield all feasible placements, row by row."""
+        """Yield all feasible placements, row by row, the best of each row first."""
         for number in range(self.rows()):
             yield from self.row(number)
 
@@ -121,29 +122,29 @@ class Candidates:
             yield placement
 
     def score_all(self) -> None:
-        """Compute all scores now, if they are few, because all of them will be needed."""
+        """Compute and keep all scores, unless they are too many; the caller will read all."""
 
     def known_scores(self, placements: Collection[tuple[int, ...]]) -> list[float] | None:
-        """Return the scores of these feasible placements; None if that is not a fast look-up."""
+        """Return the scores of these feasible placements; None if a look-up would be slow."""
         return None
 
     def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
-        """Return for each node the best placement with it that is not one of `rejected`.
+        """Return node -> the best placement on it that is not in `rejected`.
 
-        If a node has no other, this is the best of its rejected placements. Of equal placements the
-        first one is returned, row by row. Cost: all placements.
+        If all placements on a node are in `rejected`, the result has the best of them. Of equal
+        placements, the first one counts, row by row. Cost: all placements.
         """
         best: dict[int, NodeBest] = {}
         keep_best(best, self.everything(), rejected)
         return best
 
     def in_order(self, placements: list[Placement]) -> list[Placement]:
-        """Return `placements` of several rows, best first; equal ones keep their order."""
+        """Return `placements` of several rows, best first; equal placements keep their order."""
         return sorted(placements, key=_score)
 
 
 class ListedCandidates(Candidates):
-    """Candidates in lists, from the scalar kernel."""
+    """Candidates with lists of placements, made by the scalar kernel."""
 
     def __init__(
         self,
@@ -172,7 +173,7 @@ class ListedCandidates(Candidates):
 
 
 class ScoresOf(dict["tuple[int, ...]", float]):
-    """The cluster scores of candidates, each looked up at its first use."""
+    """Placement -> its cluster score among candidates, looked up at its first use."""
 
     def __init__(self, candidates: Candidates) -> None:
         super().__init__()
@@ -197,7 +198,7 @@ def keep_best(
 ) -> None:
     """Record in `best`, for each node, the best of the `placements` that use the node.
 
-    A placement that is not `rejected` is better than one that is. Otherwise the lower score is
+    A placement that is not in `rejected` is better than one that is. Otherwise the lower score is
     better.
     """
     for score, nodes in placements:

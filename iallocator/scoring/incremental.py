@@ -1,19 +1,19 @@
-"""Find the places of equal instances one after the other, by incremental scores.
+"""Find the placements of equal instances one after the other, by incremental scores.
 
-What an instance adds to a statistic of a node is the same for each of a number of equal instances.
-A placement therefore changes one column of the values, and the sums. The scores of all candidates
-follow from these in a few array operations, without the limits and formulas of
-`iallocator.scoring.arrays`. The limits of a node are tested again only after as many instances as
-certainly fit (`iallocator.limits.fit_horizon`).
+Equal instances all add the same amounts to the statistics of a node. A placement therefore changes
+one column of the values, and the sums. The scores of all candidates follow from values and sums in
+a few array operations, without the limits and formulas of `iallocator.scoring.arrays`. The limits
+of a node are tested again only after as many instances as certainly fit
+(`iallocator.limits.fit_horizon`).
 
 For instances on one node, several placements are found at once: a guess at the next placements
-gives the sums after each of them, and all their scores are one array, steps × nodes. The guess is
-right as far as each step leads to the lowest score.
+gives the sums after each of them, and all their scores are one array, steps × nodes. A guessed
+placement is right if it has the lowest score of its step.
 
-The scores agree with those of the kernel to `NOISE`. If that does not decide which candidate comes
-first once scores are rounded, `best` returns None, and the kernel must decide.
-`iallocator.scoring.incremental_pairs` does the same for instances on two nodes.
-Cost: O(n) array operations for each placement, or for each path of placements.
+The scores agree with those of the kernel to `NOISE`. If this accuracy does not decide which
+candidate has the lowest rounded score, `best` returns None, and the kernel must decide.
+`iallocator.scoring.incremental_pairs` is for instances on two nodes. Cost: O(n) array operations
+for each placement, or for each path of placements.
 """
 
 from __future__ import annotations
@@ -44,33 +44,37 @@ if TYPE_CHECKING:
 __all__ = ["NOISE", "TIE", "IncrementalScores", "IncrementalSingles", "pick", "picks", "roots"]
 
 NOISE = 2e-13
-"""Scores, no unit: by how much rounding lets them differ from those of the kernel."""
+"""By how much rounding errors let scores differ from the kernel's; scores have no unit."""
 
 TIE = 10.0**-DECIMALS + 4 * NOISE
-"""Scores, no unit: those further apart are never equal once they are rounded."""
+"""A difference of scores above which two scores are never equal after rounding."""
 
 GRID = 2.0**43
-"""Scores that are equal in units of 1 / `GRID` are those of nodes that are alike."""
+"""Nodes with scores that are equal in units of 1 / `GRID` count as alike."""
 
 LIFETIME = 1024
-"""How many placements on one node are followed before all values are taken from the state again.
+"""The number of placements on one node after which all values are read from the state again.
 
-The values follow from the number of placements, so that rounding errors do not add up.
+Values are computed from the number of placements, so that rounding errors do not add up.
 """
 
 MOST_STEP_NODES = 16_384
-"""Steps × nodes that are scored together at most: more does not fit into the processor's cache."""
+"""The most steps × nodes that are scored together: more scores do not fit into the processor's
+cache."""
 
 
 def roots(variance: Floats, square: Floats | float) -> Floats:
-    """Return standard deviations; 0 where `variance` is a rounding error of the mean `square`."""
+    """Return standard deviations; 0 where `variance` is only a rounding error.
+
+    `square`: the mean square, which determines the size of rounding errors.
+    """
     return np.sqrt(variance * (variance > VARIANCE_ROUNDING * square))
 
 
 def pick(scores: Floats) -> int | None:
-    """Return the position of the first of the lowest rounded scores; None if rounding decides.
+    """Return the position of the first of the lowest rounded scores; None if that is uncertain.
 
-    One score must be finite.
+    It is uncertain if a rounding error could change the result. At least one score must be finite.
     """
     flat = scores.ravel()
     first = int(flat.argmin())
@@ -87,9 +91,11 @@ def pick(scores: Floats) -> int | None:
 
 
 def picks(scores: Floats) -> tuple[Indices, Truths]:
-    """Return the result of `pick` for each row, and whether it is certain.
+    """Return for each row the position of the first of the lowest rounded scores, and its
+    certainty.
 
-    The result is undefined for a row without a finite score.
+    The certainty is False if a rounding error could change the position. The result is undefined
+    for a row without a finite score.
     """
     lowest = scores.argmin(axis=1)
     near = scores <= scores.min(axis=1, keepdims=True) + TIE
@@ -113,10 +119,14 @@ def picks(scores: Floats) -> tuple[Indices, Truths]:
 
 
 class IncrementalScores:
-    """The statistics that further instances like `instance` change, over all nodes.
+    """The statistics that further instances equal to `instance` change, over all nodes.
 
-    `groups` holds the nodes that may host the instance, by group and ascending; `fixed` and
-    `matrix` are the capacities of all nodes, see `iallocator.scoring.Kernels`.
+    Parameters
+    ----------
+    groups:
+        The nodes that may host the instance, by group and ascending.
+    fixed, matrix:
+        The capacities of all nodes, as tuples and as an array.
     """
 
     def __init__(
@@ -149,7 +159,7 @@ class IncrementalScores:
         self._renew()
 
     def _prepare(self) -> None:
-        """Initialise a subclass, before any node is evaluated."""
+        """Initialise the attributes of a subclass, before any node is evaluated."""
 
     @property
     def lifetime(self) -> int:
@@ -160,26 +170,31 @@ class IncrementalScores:
         raise NotImplementedError
 
     def best(self) -> Nodes | None:
-        """Return the nodes of the next instance; () if no node fits, None: the kernel decides."""
+        """Return the nodes of the next instance; () if no node fits; None if the kernel must
+        decide.
+        """
         raise NotImplementedError
 
     def path(self, most: int) -> list[Nodes]:
-        """Return the nodes of up to `most` next instances, as many as are found at once.
+        """Return the nodes of the next instances: up to `most`, as many as are found at once.
 
-        Empty if no node fits, or if the kernel must decide.
+        The result is empty if no node fits, or if the kernel must decide.
         """
         nodes = self.best() if most else None
         return [nodes] if nodes else []
 
     def best_but(self, barred: Collection[int]) -> tuple[int | None, list[int]]:
-        """Return the best single node not in `barred`, and those in `barred` that may be better.
+        """Return the best single node not in `barred`, and the nodes in `barred` that may be
+        better.
 
-        None if no node fits, and if the kernel must decide.
+        The node is None if no node fits, or if the kernel must decide.
         """
         raise NotImplementedError
 
     def nearest(self, count: int) -> list[int]:
-        """Return up to `count` single nodes that fit, those with the lowest scores."""
+        """Return the single nodes with the lowest scores, at most `count`, on which the instance
+        fits.
+        """
         raise NotImplementedError
 
     @property
@@ -188,9 +203,9 @@ class IncrementalScores:
         return self._left - 1
 
     def copy(self) -> IncrementalScores:
-        """Return scores that follow up to `left` further placements, independently of this object.
+        """Return an independent copy, which can follow up to `left` further placements.
 
-        Use it for placements in a trial of the state.
+        Use the copy for placements in a trial of the state.
         """
         raise NotImplementedError
 
@@ -207,12 +222,15 @@ class IncrementalScores:
                 self._look(index)
 
     def placed_along(self, path: Sequence[Nodes]) -> None:
-        """Follow several placements, all in the state by now: those of one `path`, or `left`."""
+        """Update the scores after several placements, all of which are in the state already.
+
+        `path`: the placements that one call of `path` returned, or at most `left` placements.
+        """
         for nodes in path:
             self.placed(nodes)
 
     def _look(self, index: int) -> None:
-        """Test the limits of node `index`, and for how many placements the result is certain."""
+        """Test the limits of node `index`; store for how many placements the result is certain."""
         change = self._horizon.look(index)
         self._ahead[index] = change.ahead
         self._takes_primary[index] = change.primary
@@ -224,7 +242,7 @@ class IncrementalScores:
             self._near.add(index)
 
     def _renew(self) -> None:
-        """Take all values from the state as it is now."""
+        """Read all values from the present state."""
         state = self._state
         kernel = ArrayKernel(state, range(len(state.cluster.nodes)), self._matrix)
         values, primary, secondary = kernel.changes(self._instance)
@@ -257,14 +275,16 @@ class IncrementalScores:
         self._left = self.lifetime
 
     def _exact(self, change: Floats) -> Floats:
-        """Return the amounts that an instance adds to its primary, from its present `change`."""
+        """Return the amounts that an instance adds to its primary; `change`: those of the present
+        state.
+        """
         return change
 
     def _renew_reserved(self, kernel: ArrayKernel) -> None:
-        """Take the values of reserved memory from the state as it is now."""
+        """Read the values of reserved memory from the present state."""
 
     def _follow(self, nodes: Nodes) -> None:
-        """Follow the change of a placement; values stay relative to their mean."""
+        """Update values, which stay relative to their mean, after a placement on `nodes`."""
         x = self._x
         x[:, nodes[0]] += self._primary[:, nodes[0]]
         if len(nodes) > 1:
@@ -272,19 +292,23 @@ class IncrementalScores:
         x -= self._share * x.sum(axis=1, keepdims=True)
 
     def _squares(self) -> Floats:
-        """Return the mean square, and so the variance, of each statistic."""
+        """Return the mean square of each statistic; as values are less their mean, it is the
+        variance.
+        """
         x = self._x
         return np.einsum("kn,kn->k", x, x) / self._counts  # type: ignore[no-any-return]
 
 
 def _parabola(change: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Return slope and constant, over the value of a node, of the variance that `change` adds."""
+    """Return slope and constant of the variance that `change` adds: a line over the value."""
     mean = change / count
     return 2 * mean, change * mean - mean * mean
 
 
 class IncrementalSingles(IncrementalScores):
-    """For instances on one node: the nodes of all groups are one row of candidates."""
+    """Incremental scores of instances on one node; the nodes of all groups are one row of
+    candidates.
+    """
 
     @property
     def lifetime(self) -> int:
@@ -358,7 +382,12 @@ class IncrementalSingles(IncrementalScores):
         return twin
 
     def _exact(self, change: Floats) -> Floats:
-        """Return the change of an empty node if equal: its multiples have no rounding error."""
+        """Return the amounts that an instance adds to its primary, without rounding errors if
+        possible.
+
+        If all nodes add equal amounts, the amounts of an empty node are exact: its multiples have
+        no rounding error.
+        """
         nothing = np.zeros(change.shape[1])
         view = NodeView([nothing] * len(COLUMNS), list(self._matrix), nothing)
         after = after_primary(view, self._instance)
@@ -368,7 +397,7 @@ class IncrementalSingles(IncrementalScores):
         return np.where(same, changes, change)
 
     def _follow(self, nodes: Nodes) -> None:
-        """Count the placement of an instance on a node; values are derived from these counts."""
+        """Count the placement of an instance on a node; values are computed from these counts."""
         self._came[nodes[0]] += 1
         self._stale = True
         if self._sums is not None:
@@ -386,7 +415,7 @@ class IncrementalSingles(IncrementalScores):
                 self._look(index)
 
     def _scores(self) -> Floats:
-        """Return the score with the next instance on each node; infinite if it does not fit."""
+        """Return the score with the next instance on each node; infinite where it does not fit."""
         if self._stale:
             x = self._origin + self._came * self._primary
             self._x = x - self._share * x.sum(axis=1, keepdims=True)
@@ -400,7 +429,9 @@ class IncrementalSingles(IncrementalScores):
         return scores
 
     def _offset(self) -> Floats:
-        """Return the part of the score that the values do not have; infinite if it does not fit."""
+        """Return the part of the scores that does not depend on the values; infinite: no free
+        capacity.
+        """
         offset = np.full(self._takes_primary.size, self._rest)
         if self._sums is not None:
             offset += self._sums[0]
@@ -411,7 +442,7 @@ class IncrementalSingles(IncrementalScores):
 
 
 def _confirmed(path: Sequence[int], scores: Floats) -> list[int]:
-    """Return the part of `path` that the `scores` of its steps confirm, and the node after it."""
+    """Return the beginning of `path` that the `scores` of its steps confirm, and the next node."""
     right, certain = picks(scores)
     every = np.arange(len(path))
     certain &= scores[every, right] < np.inf
@@ -428,15 +459,16 @@ class _PathStart(NamedTuple):
     Attributes
     ----------
     values, change:
-        Values less their mean, and what an instance adds at its node.
+        The values less their mean, and the amounts that an instance adds at its node.
     slope, rest:
-        Slope and constant of the variance that an instance adds, which is linear in the value.
+        Slope and constant of the variance that an instance adds, a line over the value of the node.
     counts, weights:
-        Per statistic: how many nodes count, and its weight.
+        For each statistic, the number of nodes that it includes, and its weight.
     offset:
-        Per node: the other part of the score; infinite if an instance does not fit.
+        For each node, the part of the score that is not a deviation; infinite if an instance does
+        not fit.
     raised:
-        Per node: how much an instance there raises the scores of all nodes; None: nothing.
+        For each node, how much an instance on it raises the scores of all nodes; None: not at all.
     """
 
     values: Floats
@@ -450,7 +482,7 @@ class _PathStart(NamedTuple):
 
 
 def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
-    """Return steps × nodes: the score of each node after the steps of `path` before."""
+    """Return steps × nodes: the score of each node after the steps of `path` before this step."""
     nodes = np.array(path, dtype=np.intp)
     came = np.zeros((nodes.size, at.values.shape[1]))  # how many each node received before a step
     came[np.arange(1, nodes.size), nodes[:-1]] = 1
@@ -476,7 +508,7 @@ def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
 
 
 def _running(steps: Floats, start: float) -> Floats:
-    """Return the sums before each step."""
+    """Return the sum of `start` and all earlier steps, before each step."""
     sums = np.empty_like(steps)
     sums[0] = start
     np.cumsum(steps[:-1], out=sums[1:])

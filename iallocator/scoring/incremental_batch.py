@@ -1,12 +1,13 @@
 """Incremental scores of many states at once: one row for each state, which changes step by step.
 
-In each step an instance leaves one node of a row and comes to another node.  The amount that an
-instance adds to a statistic is linear in its resources, so no formula is evaluated twice.  Only
-the nodes that may receive an instance are scored; every other node changes only the sums.
+In each step, an instance of every row moves from one node to another node. The amount that an
+instance adds to a statistic is linear in its resources, so no formula is evaluated twice.  Only the
+nodes that may receive an instance are scored; every other node changes only the sums.
 
-A value counts as often as its weight says, so deviations are only added up.  The variance after one
-more instance is linear in the old value: a slope and a rest.  Arrays are statistics × rows, or
-steps × statistics × rows where every step is known in advance.
+Values are multiplied by the weight of their statistic at the beginning, so that deviations are only
+added. The variance after one more instance is linear in the old value of its node: a slope and a
+rest. Arrays are statistics × rows, or steps × statistics × rows where every step is known in
+advance.
 
 `iallocator.n1.batched_simulation` simulates failures by these scores.  Cost: O(f n) per step for
 *f* rows and *n* nodes.
@@ -39,7 +40,7 @@ __all__ = ["BatchBasis", "BatchScores", "SharedBatchCache", "SharedBatchData"]
 
 
 class VarianceChange(NamedTuple):
-    """Represent how the next instance changes variances: statistics × rows × nodes.
+    """How the next instance changes variances, in arrays of statistics × rows × nodes.
 
     If all nodes are equal, the last dimension is 1.
 
@@ -48,7 +49,7 @@ class VarianceChange(NamedTuple):
     change:
         The change of the value of the node that receives the instance.
     slope, rest:
-        The new variance is the old value times `slope`, plus `rest`.
+        The new variance is the old value of the node times `slope`, plus `rest`.
     """
 
     change: Floats
@@ -56,7 +57,7 @@ class VarianceChange(NamedTuple):
     rest: Floats
 
     def of(self, rows: Truths) -> VarianceChange:
-        """Return the change of these rows only, for `VarianceSums.add`."""
+        """Return the changes of the rows that are true in `rows`."""
         return self._replace(change=self.change[:, rows], slope=self.slope[:, rows])
 
 
@@ -68,7 +69,7 @@ class InitialSums(NamedTuple):
     sums, squares:
         Sums of values and of squares.
     taken:
-        The amounts that leave the failed node in each step, steps × statistics × kinds.
+        The amounts that leave the failed node in each step: steps × statistics × kinds of rows.
     there:
         The values of the failed node.
     counts:
@@ -86,12 +87,14 @@ class InitialSums(NamedTuple):
 
 
 class VarianceSums:
-    """The sums of the first rows, which still have an instance to restart.
+    """The sums of the statistics in each row, as far as an instance is left to restart.
+
+    Only the first rows still have such an instance.
 
     Attributes
     ----------
     rounding:
-        A variance above this is not a rounding error relative to its mean square.
+        The share of the mean square up to which a variance is a rounding error.
     """
 
     def __init__(self, first: InitialSums) -> None:
@@ -104,7 +107,9 @@ class VarianceSums:
         self.rounding = np.inf
 
     def at(self, step: int, rows: int) -> VarianceChange:
-        """Return what step number `step` changes in the first `rows`, once the instance left."""
+        """Return the changes by step number `step` in the first `rows`, after the instance left its
+        node.
+        """
         raise NotImplementedError
 
     def square(self, step: int, rows: int) -> Floats:
@@ -115,11 +120,13 @@ class VarianceSums:
         return squares
 
     def add(self, moves: VarianceChange, best: Indices, before: Floats) -> Floats:
-        """Add the instances to nodes `best` with values `before`; return the new values."""
+        """Add the instances to the nodes `best`, which have the values `before`; return the new
+        values.
+        """
         raise NotImplementedError
 
     def keep(self, rows: Truths) -> None:
-        """Continue with these rows only."""
+        """Drop all rows except those that are true in `rows`."""
         self._squares = self._squares.compress(rows, axis=1)
         self._mean = self._mean.compress(rows, axis=1)
         self._there = self._there.compress(rows, axis=1)
@@ -127,9 +134,10 @@ class VarianceSums:
 
 
 class UniformVarianceSums(VarianceSums):
-    """The sums if all nodes are equal: they do not depend on the choices.
+    """The sums of the statistics if all nodes are equal: the sums do not depend on the chosen
+    nodes.
 
-    `change`: of each step, for each kind.
+    `change`: the change by each step, for each kind of row.
     """
 
     def __init__(self, first: InitialSums, change: Floats) -> None:
@@ -178,8 +186,8 @@ class UniformVarianceSums(VarianceSums):
 class NodeVarianceSums(VarianceSums):
     """Sums of statistics if their changes depend on the chosen node.
 
-    `amounts`: steps × kinds × columns; `linear`: statistics × columns × nodes, what one more in a
-    column adds.
+    `amounts`: the amounts of each instance, steps × kinds × columns. `linear`: what one unit of a
+    column adds to a statistic, statistics × columns × nodes.
     """
 
     def __init__(self, first: InitialSums, amounts: Floats, linear: Floats) -> None:
@@ -205,7 +213,7 @@ class NodeVarianceSums(VarianceSums):
 
 
 MOST_KIND_SETS = 64
-"""The number of sets of kinds that are kept."""
+"""The most sets of kinds for which shared data are cached."""
 
 
 class SharedBatchData(NamedTuple):
@@ -214,13 +222,13 @@ class SharedBatchData(NamedTuple):
     Attributes
     ----------
     used, kept:
-        Positions of the columns and of the statistics that change.
+        Positions of the columns, and of the statistics, that change.
     weights, counts:
-        The weights of these statistics, and the number of nodes that count for each.
+        The weights of these statistics, and the number of nodes that each includes.
     everywhere:
-        Nodes × columns × statistics: what one more in a column adds to a statistic.
+        Nodes × columns × statistics: what one unit of a column adds to a statistic.
     plain:
-        Columns × nodes: what one more adds to the part of the score that is a sum.
+        Columns × nodes: what one unit of a column adds to the part of the score that is a sum.
     """
 
     used: list[int]
@@ -232,7 +240,7 @@ class SharedBatchData(NamedTuple):
 
 
 class _Kinds:
-    """The columns that some kinds of instances use, and what they add to the statistics."""
+    """The columns that some kinds of instances use, and what each adds to the statistics."""
 
     __slots__ = ("linear", "used")
 
@@ -242,10 +250,10 @@ class _Kinds:
 
 
 class SharedBatchCache:
-    """Keeps the shared data of each set of kinds.
+    """A cache of the shared data of each set of kinds of instances.
 
-    `per_amount`: columns × statistics × nodes, what one more in a column adds to a statistic.
-    `counted`: statistics × nodes, 1 where a node counts, else 0.
+    `per_amount`: columns × statistics × nodes, what one unit of a column adds to a statistic.
+    `counted`: statistics × nodes, 1 where a statistic includes a node, else 0.
     """
 
     def __init__(self, per_amount: Floats, counted: Floats) -> None:
@@ -255,7 +263,10 @@ class SharedBatchCache:
         self._shared: Kept[frozenset[Vector], SharedBatchData] = {}
 
     def of(self, kinds: Iterable[Vector], values: Floats, version: int) -> SharedBatchData:
-        """Return the shared data of instances with these vectors; `values` are of `version`."""
+        """Return the shared data of instances with the vectors `kinds`.
+
+        `values`: the values of the nodes in the state of this `version`.
+        """
         key = frozenset(kinds)
         known = self._known.get(key)
         if known is None:
@@ -286,7 +297,7 @@ class SharedBatchCache:
 class BatchBasis:
     """The state before any step: columns and values of the nodes in `scope`.
 
-    `matrix`: the capacities of all nodes, see `iallocator.scoring.arrays`.
+    `matrix`: the capacities of all nodes, capacities × nodes.
     """
 
     def __init__(self, state: State, matrix: Floats, scope: Sequence[int]) -> None:
@@ -311,7 +322,7 @@ class BatchBasis:
         return derived(self._read, None, self._state.version, self._read_state)
 
     def shared(self, kinds: Iterable[Vector]) -> SharedBatchData:
-        """Return the data that all rows with instances of these vectors share."""
+        """Return the data that all rows with instances of the vectors `kinds` share."""
         return self._shared.of(kinds, self.present()[1], self._state.version)
 
     def _read_state(self) -> tuple[Floats, Floats]:
@@ -331,13 +342,13 @@ class BatchScores:
     Parameters
     ----------
     shared, values:
-        What all rows share, and the values of all nodes, see `BatchBasis`.
+        The data that all rows share, and the values of all nodes less the mean.
     own:
-        For each row, the position of the node which instances leave.
+        For each row, the position of the node that instances leave.
     kinds:
         The kind of each row: rows of one kind have equal steps.
     open_to:
-        The positions of the nodes that may receive an instance: these are scored.
+        The positions of the nodes that may receive an instance; only these nodes are scored.
     """
 
     def __init__(
@@ -373,7 +384,10 @@ class BatchScores:
         self._next: VarianceChange | None = None
 
     def arrive(self, row: Indices, node: Indices, added: Floats) -> None:
-        """Add ``added[i]``, in each of `COLUMNS`, to ``node[i]`` of ``row[i]``; rows ascend."""
+        """Add the amounts ``added[i]``, one for each of `COLUMNS`, to ``node[i]`` of ``row[i]``.
+
+        The rows ascend.
+        """
         change = np.einsum("eu,euk->ke", added[:, self._shared.used], self._everywhere[node])
         squares = change * (2 * self._base[:, node] + change)
         first = np.flatnonzero(np.diff(row, prepend=-1))
@@ -386,9 +400,10 @@ class BatchScores:
         self._x_own[:, row[mine]] += change[:, mine]
 
     def start(self, vectors: Floats, own: Indices) -> None:
-        """Compute what each step adds to the statistics.
+        """Compute the amounts that each step adds to the statistics.
 
-        `vectors`: steps × `COLUMNS` × kinds.  `own`: for each kind the node which instances leave.
+        `vectors`: the amounts of the instances, steps × `COLUMNS` × kinds. `own`: for each kind,
+        the node that instances leave.
         """
         kinds = self._kinds
         amounts = np.ascontiguousarray(vectors[:, self._shared.used])
@@ -404,9 +419,10 @@ class BatchScores:
             self._variances = NodeVarianceSums(first, amounts.transpose(0, 2, 1), self._linear)
 
     def scores(self, step: int, rows: int) -> Floats:
-        """Return the scores of the first `rows` after step number `step`, rows × open nodes.
+        """Return rows × open nodes: the scores if each node receives the instance of step `step`.
 
-        They are rounded, in units of the last decimal, and relative to a number of each row.
+        Only the first `rows` are computed. Scores are rounded, in units of the last decimal, and
+        relative to a number of each row.
         """
         moves = self._next = self._variances.at(step, rows)
         spread = self._x[:, :rows] * moves.slope
@@ -421,7 +437,7 @@ class BatchScores:
         return np.rint(scores, out=scores)
 
     def place(self, best: Indices, places: Indices) -> None:
-        """Place the next instance of each row on the node `best`, for which `scores` were returned.
+        """Place the instance of the last scored step, in each row, on the node `best`.
 
         `places`: the positions of these nodes in the flattened table rows × open nodes.
         """
@@ -430,7 +446,7 @@ class BatchScores:
         x[:, places] = self._variances.add(self._next, best, x.take(places, axis=1))
 
     def keep(self, rows: Truths) -> None:
-        """Continue with these rows only."""
+        """Drop all rows except those that are true in `rows`."""
         self._rest = None if self._rest is None else self._rest.compress(rows, axis=1)
         self._x = self._x.compress(rows, axis=1)
         self._variances.keep(rows)

@@ -2,11 +2,11 @@
 
 The score of a pair is a sum: terms that only the primary changes, terms of memory that the
 secondary reserves, and square roots of variances to which both nodes add amounts. A square root is
-concave: an amount adds less to it, the larger the variance is already. This gives a lower bound of
-each score, one number for the primary plus one for the secondary. The first is the term of the
-primary with the secondary that adds least. The second is the increase by the secondary beside the
-primary that adds most. The bounds are close to the score of the best pair, so that few pairs are
-scored.
+concave: an amount adds less to it, the larger the variance is already. So each score has a lower
+bound: one number for the primary plus one number for the secondary. The first number is the term of
+the primary with the secondary that adds least. The second number is the increase by the secondary
+beside the primary that adds most. The bounds are close to the score of the best pair, so that few
+pairs are scored.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ if TYPE_CHECKING:
 __all__ = ["IncrementalPairs"]
 
 FEW_PAIRS = 6
-"""Up to so many pairs are scored one by one."""
+"""The most pairs that are scored one by one, without arrays."""
 
 GROWTH = 8
-"""If so many pairs are not enough, so many times as many are scored."""
+"""The factor by which the number of scored pairs grows, until the scored pairs decide."""
 
 LIFETIME = 512
-"""How many placements are followed before all values are taken from the state again."""
+"""The number of placements after which all values are read from the state again."""
 
 NEARLY_NOTHING = 1e-6
-"""Share of the largest variance below which lines are not drawn: roots are steep there."""
+"""The share of the largest variance below which no chord is drawn: square roots are steep there."""
 
 TINY = 1e-300
-"""A variance that can be divided by, where there is none."""
+"""A variance that replaces 0, so that it can be a divisor."""
 
 N1_WEIGHT = STATISTICS[N1_COUNT].weight
 
 
 class _Reserve:
-    """The terms of reserved memory for further instances like `instance`.
+    """The score terms of reserved memory for further instances equal to `instance`.
 
-    `placed` must be called for each of them.
+    `placed` must be called after each placement.
 
     Attributes
     ----------
     keeps:
-        MiB that each instance reserves on its secondary for its primary.
+        The MiB that each instance reserves on its secondary for its primary.
     amounts:
-        MiB that each node reserves: the largest amount for a single other node.
+        The MiB that each node reserves: the largest amount for a single other node.
     """
 
     def __init__(self, state: State, instance: Instance) -> None:
@@ -77,7 +77,9 @@ class _Reserve:
                 self._peers[primary, index] = amount
 
     def renew(self, kernel: ArrayKernel) -> float:
-        """Take all values from `kernel`, made of the state; return the terms as they are now."""
+        """Read all values from `kernel`, which is of the present state; return the sum of the
+        terms.
+        """
         self.amounts: Floats = np.array(self._state.reserved, dtype=np.float64)
         self._per_memory = kernel.per_memory()
         self._share = kernel.counted()[RESERVED] / kernel.totals.counts[RESERVED]
@@ -88,7 +90,7 @@ class _Reserve:
         return float(terms(kernel.totals, (), np.sqrt)[RESERVED])
 
     def _look(self) -> None:
-        """Compute the terms that follow from the amounts of reserved memory."""
+        """Compute the values that follow from the amounts of reserved memory."""
         self._square: float = float(self._spread @ self._spread) / self._online
         self._still: float = STATISTICS[RESERVED].weight * self._square**0.5
 
@@ -107,7 +109,9 @@ class _Reserve:
             self.least = here + np.minimum(slope, 0.0) * (self.keeps * per - least)
 
     def placed(self, primary: int, secondary: int) -> float:
-        """Follow a placement; return by how much it raises the score of all placements."""
+        """Update the amounts after a placement; return by how much it raises the scores of all
+        pairs.
+        """
         if not self.keeps:
             return 0.0
         self._peers[primary, secondary] += self.keeps
@@ -122,7 +126,9 @@ class _Reserve:
         return float(STATISTICS[RESERVED_TOTAL].weight * added)
 
     def more(self, rows: Indices, columns: Indices) -> Floats:
-        """Return how many more MiB each of `columns` would reserve for the primary in `rows`."""
+        """Return how many MiB more each secondary in `columns` would reserve for its primary in
+        `rows`.
+        """
         if not self.keeps:
             return np.zeros(rows.size)
         needed = self._peers[rows, columns] + self.keeps
@@ -130,17 +136,17 @@ class _Reserve:
         return amounts
 
     def terms(self, more: Floats, columns: Indices) -> Floats | float:
-        """Return the terms if `columns` reserve `more` MiB in addition."""
+        """Return the sum of the terms if the nodes `columns` reserve `more` MiB in addition."""
         if not more.any():
             return self._still
         return self._after(more * self._per_memory[columns], self._spread[columns])
 
     def missing(self, primary: int, secondary: int) -> float:
-        """Return how many MiB `secondary` lacks to reserve for one more of `primary`, or <= 0."""
+        """Return the MiB that `secondary` lacks to reserve for one more of `primary`, or <= 0."""
         return float(self._peers[primary, secondary] + self.keeps - self.amounts[secondary])
 
     def term(self, primary: int, secondary: int) -> float:
-        """Return the terms with a further instance there."""
+        """Return the sum of the terms with a further instance on `primary` and `secondary`."""
         more = self.missing(primary, secondary) if self.keeps else 0.0
         if more <= 0:
             return self._still
@@ -152,7 +158,9 @@ class _Reserve:
         return STATISTICS[RESERVED].weight * deviation + STATISTICS[RESERVED_TOTAL].weight * share
 
     def _after(self, share: Floats, spread: Floats) -> Floats:
-        """Return the terms if nodes with values `spread` (less the mean) reserve a `share` more."""
+        """Return the sum of the terms if nodes with values `spread` (less the mean) reserve `share`
+        more.
+        """
         mean = share / self._online
         variance = (2 * spread + share) * mean - mean * mean + self._square
         scores: Floats = STATISTICS[RESERVED].weight * roots(variance, self._square)
@@ -160,7 +168,7 @@ class _Reserve:
 
 
 class IncrementalPairs(IncrementalScores):
-    """For drbd instances: every ordered pair of different nodes of one group."""
+    """Incremental scores of drbd instances on each ordered pair of different nodes of one group."""
 
     _takers: list[tuple[Indices, Indices]] | None = None
 
@@ -179,7 +187,7 @@ class IncrementalPairs(IncrementalScores):
         return LIFETIME
 
     def _start(self) -> None:
-        """Compute the values that are shared by all pairs of nodes."""
+        """Compute the values that all pairs of nodes share."""
         kinds, split = len(self._x), self._split
         self._square = self._squares()
         self._mean_squares = self._square.tolist()
@@ -189,7 +197,7 @@ class IncrementalPairs(IncrementalScores):
         amounts += self._constant
 
     def _bounds(self, primaries: Indices, secondaries: Indices) -> tuple[Floats, Floats]:
-        """Return two rows of numbers: no pair has a lower score than the sum of its two numbers."""
+        """Return a number for each primary and each secondary: a pair scores at least their sum."""
         kinds, split = len(self._x), self._split
         first = self._amounts[:kinds].take(primaries, axis=1)
         second = self._amounts[kinds:].take(secondaries, axis=1)
@@ -215,7 +223,7 @@ class IncrementalPairs(IncrementalScores):
         return one, other
 
     def _score_of(self, primary: int, secondary: int) -> float:
-        """Return the score of a single pair; without arrays, which is faster."""
+        """Return the score of one pair, without arrays: that is faster."""
         if primary == secondary:
             return np.inf
         kinds, split = len(self._x), self._split
@@ -244,7 +252,9 @@ class IncrementalPairs(IncrementalScores):
         return score
 
     def _scores(self, rows: Indices, columns: Indices) -> Floats:
-        """Return the scores of many pairs, of each primary in `rows` with that in `columns`."""
+        """Return the score of each pair of a primary in `rows` and the secondary at its place in
+        `columns`.
+        """
         kinds, split = len(self._x), self._split
         variance = self._amounts[:kinds, rows]
         both = variance[split:]
@@ -364,7 +374,8 @@ class IncrementalPairs(IncrementalScores):
     ) -> tuple[float, int, int] | None:
         """Return score and nodes of the first of the best pairs; None if rounding decides.
 
-        Each node in `rows` is paired with the node in `columns`; no score is below `least`.
+        Each node in `rows` is paired with the node at its place in `columns`; no score is below
+        `least`.
         """
         count = FEW_PAIRS
         while True:
@@ -382,7 +393,9 @@ class IncrementalPairs(IncrementalScores):
             count *= GROWTH
 
     def _scores_of(self, rows: Indices, columns: Indices) -> Floats:
-        """Return the score of each pair; see `_first_of`."""
+        """Return the score of each pair of a primary in `rows` and the secondary at its place in
+        `columns`.
+        """
         if rows.size > FEW_PAIRS:
             return self._scores(rows, columns)
         return np.array(list(map(self._score_of, rows.tolist(), columns.tolist())))
@@ -390,7 +403,11 @@ class IncrementalPairs(IncrementalScores):
     def _reached(
         self, rows: Indices, columns: Indices, low: tuple[Floats, Floats], some: bool
     ) -> float:
-        """Return the score of the pair with the lowest bounds; if `some`, of a feasible pair."""
+        """Return the score of the pair with the lowest bounds.
+
+        `low`: the bounds of primaries and of secondaries. If that pair is infeasible and `some` is
+        true, more pairs are scored until one is feasible; the result is their lowest score.
+        """
         value = self._score_of(int(rows[low[0].argmin()]), int(columns[low[1].argmin()]))
         size, most = 2, max(rows.size, columns.size)
         while some and value == np.inf and size < GROWTH * most:
@@ -402,13 +419,13 @@ class IncrementalPairs(IncrementalScores):
 
 
 def _concave(variance: Floats, line: float) -> Floats:
-    """Return square roots, with a straight line below `line`: a concave lower bound."""
+    """Return square roots, with a straight line below variance `line`: a concave lower bound."""
     deviation = np.sqrt(np.maximum(variance, 0.0))
     return np.minimum(deviation, variance / line**0.5) if line else deviation
 
 
 def _lowest(nodes: Indices, bounds: Floats, size: int) -> Indices:
-    """The `size` nodes with the lowest bounds, ascending."""
+    """Return the `size` nodes with the lowest `bounds`, ascending."""
     if nodes.size <= size:
         return nodes
     return nodes[np.sort(np.argpartition(bounds, size)[:size])]

@@ -2,8 +2,8 @@
 
 Each node has a value ``base + slope · units``. The units of all nodes together are given. For one
 mean, the least sum of squares is a convex resource allocation problem, and its Lagrange dual is
-exact (Ibaraki and Katoh, 1988). The mean depends on the allocation if slopes differ. So an interval
-of means is halved until the bounds of its parts are close; see ``docs/design/bounds.md``.
+exact (Ibaraki and Katoh, 1988). If slopes differ, the mean depends on the allocation. Then an
+interval of means is halved until the bounds of its parts are close; see ``docs/design/bounds.md``.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["common_unit", "least_deviation"]
 
 HALVINGS = 60
-"""Steps of the search for a multiplier: its interval shrinks by a factor of 2**60."""
+"""Steps of the search for a multiplier; the interval of the search shrinks by a factor of 2**60."""
 
 PARTS = 48
-"""Intervals of means that are halved at most."""
+"""The most intervals of means that are halved."""
 
 CLOSE = 1e-4
-"""Share of the variance: a bound that is closer to the least variance is good enough."""
+"""The distance to the least variance, as a share of it, at which a bound is good enough."""
 
 WHOLE = 1e-9
-"""Units: what is so close to a whole number of them is that number."""
+"""The distance to a whole number of units below which an amount counts as whole."""
 
 NARROWEST_INTERVAL = 1e-12
-"""Width of an interval of means, in the unit of the values, that is not halved."""
+"""The width of an interval of means, in the unit of the values, that is not halved any more."""
 
 ROUNDED_SHARE = 1e-13
-"""Share of the largest square: a variance below it may be rounded to zero in a score."""
+"""The share of the largest square below which a variance may be rounded to zero in a score."""
 
 
 def common_unit(amounts: Sequence[float]) -> float:
@@ -58,13 +58,14 @@ def least_deviation(base: Floats, slopes: Floats, most: Floats, total: float, un
     Parameters
     ----------
     base, slopes:
-        For each node, its value without amounts, and what the amount 1 adds; slopes are above 0.
+        For each node, its value without any amount, and the increase of the value by the amount 1,
+        which is above 0.
     most:
         For each node, the largest amount that it can have.
     total:
         The sum of all amounts, not above the sum of `most`.
     unit:
-        Amounts are multiples of it; 0: they are any numbers.
+        The unit of which all amounts are multiples; 0: amounts can be any numbers.
     """
     count = len(base)
     if count < 2:
@@ -79,7 +80,7 @@ def least_deviation(base: Floats, slopes: Floats, most: Floats, total: float, un
 
 
 class _Allocation:
-    """The allocation of a total to nodes so that their values are close to a mean."""
+    """An allocation of a total amount to nodes, with values as close to a mean as possible."""
 
     def __init__(
         self, base: Floats, slopes: Floats, most: Floats, total: float, unit: float
@@ -129,9 +130,10 @@ class _Allocation:
         return max(0.0, parts[0][0]) / count
 
     def _around(self, mean: float) -> float:
-        """Return a lower bound of the sum of the squares of the distances to `mean`.
+        """Return a lower bound of the sum of the squared distances of the values to `mean`.
 
-        It is the Lagrange dual at the best multiplier that is found; any multiplier gives a bound.
+        The bound is the Lagrange dual at the best multiplier that is found; any multiplier gives a
+        bound.
         """
         base, step, most, total = self._base - mean, self._step, self._most, self._total
 

@@ -3,12 +3,12 @@
 Source: the arithmetic of Ganeti's allocation tools. A lower score is better. Every statistic is 0
 for an evenly used cluster without conflicts.
 
-A standard deviation after a change needs only the number of nodes, the sum, the sum of squares, and
-the old and new values at the nodes that change. Values are relative to the mean before the change,
-which keeps the subtraction of squares exact to well below the eighth decimal.
+The standard deviation after a change follows from the number of nodes, the sum, the sum of squares,
+and the old and new values at the nodes that change. Values are relative to the mean before the
+change, so that the subtraction of squares is exact to well below the eighth decimal.
 
-The functions work on numbers and on arrays alike: `iallocator.scoring.scalar` applies them to one
-candidate after the other, `iallocator.scoring.arrays` to all at once.
+The functions work on numbers and on arrays: `iallocator.scoring.scalar` applies them to one
+candidate after the other, `iallocator.scoring.arrays` to all candidates at once.
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ class Statistic:
     name:
         The name of the statistic in Ganeti's terms.
     weight:
-        Its factor in the score.
+        The factor of the statistic in the cluster score.
     value:
-        The quantity of a node, as a formula over its `NodeView`. It is a sum of products of one
-        column (`iallocator.model.columns`) and any number of capacities, so that an instance
-        changes it by the same amount each time. Only the statistics of this table that exist may
-        read `reserved`, `fails_n1`, `misplaced` and `domain_conflicts`.
+        The quantity of a node, as a formula over its `NodeView`. The formula is a sum of products
+        of one column (`iallocator.model.columns`) and any number of capacities, so that equal
+        instances change the value by equal amounts. New statistics must not read `reserved`,
+        `fails_n1`, `misplaced` and `domain_conflicts`.
     more:
         The reason why the statistic, and so the score, is larger: a clause for tables and pages.
     less:
-        The improvement if it is smaller: a clause.
+        The improvement if the statistic is smaller: a clause.
     spread:
-        True: the population standard deviation over the nodes; False: their sum.
+        True: the statistic is the population standard deviation of the values; False: their sum.
     offline, disk:
         The nodes that count, by the argument `over`: "online", "offline" (all others), or "stored"
         (the online nodes that may have storage of their own, if `disk` is true).
     htools:
-        The name of the statistic in htools. A statistic without one does not exist there: it is 0
-        with ``--compat hail``.
+        The name of the statistic in htools; "" if htools do not have it. Such a statistic is 0 with
+        ``--compat hail``.
     reads:
         The attributes of a `NodeView` that `value` depends on.
     """
@@ -109,7 +109,7 @@ class Statistic:
 
 
 class _Noted:
-    """Replaces a `NodeView`, and records the attributes that a formula reads."""
+    """Stands in for a `NodeView`, and records the names of the attributes that a formula reads."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -249,38 +249,38 @@ STATISTICS = (
         spread=False, htools="reserved_mem_rtotal",
     ),
 )  # fmt: skip
-"""In the order in which they are listed and explained."""
+"""All statistics, in the order in which they are listed and explained."""
 
 
 def _reading(name: str) -> list[int]:
-    """Return the positions of the statistics that read an attribute of a node."""
+    """Return the positions of the statistics that read the attribute `name` of a node."""
     return [k for k, statistic in enumerate(STATISTICS) if name in statistic.reads]
 
 
 (LOCATION,), (DOMAINS,) = _reading("misplaced"), _reading("domain_conflicts")
-"""Positions of the statistics that depend on more than one node."""
+"""The positions of the statistics that depend on more than one node."""
 
 (N1_COUNT,) = _reading("fails_n1")
-"""Position of the statistic of nodes that could not take over the instances of a peer."""
+"""The position of the statistic that counts nodes without the memory for a peer's failure."""
 
 RESERVED, RESERVED_TOTAL = _reading("reserved")
-"""Positions of the deviation and of the sum of the memory reserved on nodes."""
+"""The positions of two statistics of reserved memory: its deviation, and its sum."""
 
 RESERVING = (N1_COUNT, RESERVED, RESERVED_TOTAL)
-"""Positions of the statistics that change with the memory reserved on a node."""
+"""The positions of the statistics that change with the memory reserved on a node."""
 
 NO_CENTRES = (0.0,) * len(STATISTICS)
-"""Centres with which `values` returns the quantities themselves."""
+"""Centres of 0, with which `values` returns the values of nodes unchanged."""
 
 NO_EQUAL: Mapping[int, int] = {}
-"""No statistic equals another; see `terms`."""
+"""An empty mapping: no statistic always has the deviation of another one."""
 
 VARIANCE_ROUNDING = 4e-14
-"""A variance below this share of the mean square is a rounding error of zero."""
+"""The share of the mean square below which a variance is a rounding error of zero."""
 
 
 def values(view: NodeView, centres: Sequence[float]) -> list[Quantity]:
-    """Return for each statistic the values of `view` less the centre; 0 where no node counts."""
+    """Return for each statistic the values of `view` less its centre; 0 for nodes not included."""
     online, stored = view.online, view.stored
     offline = 1 - online
     return [
@@ -291,7 +291,7 @@ def values(view: NodeView, centres: Sequence[float]) -> list[Quantity]:
 
 
 def counting(k: int, view: NodeView) -> Quantity:
-    """Return 1 for the nodes of `view` that statistic `k` includes, else 0."""
+    """Return 1 for each node of `view` that statistic `k` includes, else 0."""
     statistic = STATISTICS[k]
     if statistic.offline:
         return 1 - view.online
@@ -299,7 +299,7 @@ def counting(k: int, view: NodeView) -> Quantity:
 
 
 def value_of(k: int, view: NodeView, centre: float) -> Quantity:
-    """Return the value of the statistic at position `k`; see `values`."""
+    """Return the values of `view` for statistic `k`, less `centre`; 0 for nodes not included."""
     return (STATISTICS[k].value(view) - centre) * counting(k, view)
 
 
@@ -339,13 +339,14 @@ class Totals:
 def node_counts(online: int, offline: int, stored: int) -> list[int]:
     """Return the number of nodes that each statistic includes; at least 1.
 
-    `stored` are the online nodes that may have storage of their own.
+    `online`, `offline`: the numbers of nodes; `stored`: the number of online nodes that may have
+    storage of their own.
     """
     return [(offline if s.offline else stored if s.disk else online) or 1 for s in STATISTICS]
 
 
 def spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
-    """Return the variance of `count` values with this sum and sum of squares."""
+    """Return the variance of `count` values with sum `added` and sum of squares `square`."""
     mean = added / count
     mean_square = square / count
     variance = mean_square - mean * mean
@@ -362,9 +363,9 @@ def terms(
 ) -> list[Quantity]:
     """Return the weighted terms of the score after `changes`, one for each statistic.
 
-    `spread` computes a variance.  `equal`: the positions of deviations that equal an earlier one in
-    all sums and changes, with the position of that one.  Cost: constant per candidate.  The sum of
-    the terms is the score; lower is better.
+    The sum of the terms is the score; lower is better. `sqrt` and `spread` compute square roots and
+    variances of numbers or arrays. `equal`: statistic -> an earlier statistic with equal sums and
+    changes (positions); its deviation is used for both. Cost: constant per candidate.
     """
     result: list[Quantity] = []
     deviations: dict[int, Quantity] = {}

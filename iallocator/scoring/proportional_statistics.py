@@ -1,7 +1,8 @@
 """Find statistics and columns that are proportional, so that one of them represents all.
 
-A formula of `iallocator.scoring.metrics` is evaluated on symbols once. It is a sum of products of
-one column with capacities, which gives the coefficient of each column at each node.
+Each formula of `iallocator.scoring.metrics` is evaluated on symbols once. The formula is a sum of
+products of one column with capacities. So the evaluation yields the coefficient of each column at
+each node.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LINEAR", "SPREADS", "SUMMED", "coefficients", "joined", "merged"]
 
 ALIKE = 4e-15
-"""Two statistics are proportional if their scaled values differ by less than this share."""
+"""The share by which the scaled values of two proportional statistics may differ."""
 
 CHANGING = frozenset((*COLUMNS, "reserved", "fails_n1", "domain_conflicts"))
 """The attributes of a `NodeView` that placements change."""
@@ -73,7 +74,7 @@ class _Symbols:
 
 
 def _linear(k: int) -> dict[str, dict[tuple[str, ...], float]] | None:
-    """Return column -> products of capacities -> factor of statistic `k`; None if not linear."""
+    """Return statistic `k` as column -> names of capacities -> factor; None if it is not linear."""
     by_column: dict[str, dict[tuple[str, ...], float]] = {}
     for names, factor in STATISTICS[k].value(_Symbols()).products.items():  # type: ignore[arg-type]
         columns = [name for name in names if name in CHANGING]
@@ -86,16 +87,18 @@ def _linear(k: int) -> dict[str, dict[tuple[str, ...], float]] | None:
 
 
 LINEAR = [_linear(k) for k in range(len(STATISTICS))]
-"""Per statistic the coefficient of each column, as a sum of products of capacities.
+"""For each statistic, column -> names of capacities -> factor, as a sum of products.
 
-None for statistics that an instance does not change by the same amount each time.
+The entry is None for a statistic that equal instances do not change by equal amounts.
 """
 
 
 def coefficients(k: int, view: NodeView) -> dict[str, Floats]:
-    """Return the change of statistic `k`, at the nodes of `view`, by one more in each column.
+    """Return column -> the change of statistic `k` by one unit of the column, at each node of
+    `view`.
 
-    Column, or ``reserved`` -> a number per node, or one for all. `k` must be linear, see `LINEAR`.
+    A key is a column, or ``reserved``; a value is an array of nodes, or one number for all. The
+    statistic must be linear, see `LINEAR`.
     """
     linear = LINEAR[k]
     assert linear is not None
@@ -112,18 +115,18 @@ def coefficients(k: int, view: NodeView) -> dict[str, Floats]:
 
 
 SPREADS = [k for k, statistic in enumerate(STATISTICS) if statistic.spread and k not in RESERVING]
-"""Positions of the deviations that do not depend on memory reserved for failovers."""
+"""The positions of the deviations that do not depend on memory reserved for failovers."""
 
 SUMMED = [k for k, one in enumerate(STATISTICS) if not one.spread and k not in RESERVING]
-"""Positions of the sums that do not depend on memory reserved for failovers."""
+"""The positions of the sums that do not depend on memory reserved for failovers."""
 
 
 def merged(changing: Sequence[int], whole: Floats, counted: Floats) -> dict[int, float]:
-    """Return one statistic of each proportional set with the weight of the set.
+    """Return the first statistic of each proportional set -> the weight of the whole set.
 
-    `changing` are the positions of the statistics to compare. `whole` has a row for each statistic:
-    its values on nodes less their mean, and all that may be added to them. `counted` (statistics ×
-    nodes) is 1 where a node counts for a statistic, else 0.
+    `changing`: the positions of the statistics to compare. `whole`: for each statistic a row with
+    its values on nodes less their mean, and all amounts that may be added to them. `counted`
+    (statistics × nodes): 1 where a statistic includes a node, else 0.
     """
     weights: dict[int, float] = {}
     for k in changing:
@@ -144,12 +147,13 @@ def merged(changing: Sequence[int], whole: Floats, counted: Floats) -> dict[int,
 
 
 def joined(vectors: Floats, per_amount: Floats) -> tuple[list[int], Floats]:
-    """Return the columns of `vectors` that are not zero, without those that others represent.
+    """Return the columns of `vectors` that represent all others, and what they add to statistics.
 
-    `vectors` (instances × columns) are the amounts that instances add to a node. If two columns are
-    proportional in all rows, the first represents both. `per_amount` is the change of the
-    statistics by one unit in each column. The second result is that change for each returned
-    column, together with the proportional changes of the columns that it represents.
+    `vectors` (instances × columns): the amounts that instances add to a node. If two columns are
+    proportional in all rows, the first column represents both; columns of zeros are left out.
+    `per_amount`: the change of the statistics by one unit of each column. The second result is this
+    change for each returned column, including the proportional changes of the columns that it
+    represents.
     """
     by_column: dict[int, Floats] = {}
     for column in np.flatnonzero(vectors.any(axis=0)).tolist():

@@ -1,12 +1,12 @@
 """Order candidates of equal scores as hail does, by the rounding error of their scores.
 
-Where nodes differ and scores do not, hail decides by the sixteenth decimal. This module therefore
-computes the score of near-equal candidates again, with hail's order of operations: values of
-nodes are quotients, a statistic is added up over the nodes in the order of the document, and a
+Where different nodes have nearly equal scores, the sixteenth decimal decides in hail. This module
+therefore computes the score of near-equal candidates again, with hail's order of operations: values
+of nodes are quotients, a statistic is added up over the nodes in the order of the document, and a
 new pair of nodes changes the sums that were added up before, first for its primary.
 
-Used with ``--compat hail`` only. The formulas are those of `iallocator.scoring.metrics`.
-Cost: O(n) for each near-equal candidate, O(1) for each new pair.
+This module is used with ``--compat hail`` only. The formulas are those of
+`iallocator.scoring.metrics`. Cost: O(n) for each near-equal candidate, O(1) for each new pair.
 """
 
 from __future__ import annotations
@@ -46,33 +46,36 @@ if TYPE_CHECKING:
 __all__ = ["NEAR", "RunningSums", "decided", "decided_now", "exactly"]
 
 NEAR = 1e-7
-"""Scores, no unit: those that differ by more differ in every order of their sums."""
+"""The difference of scores above which rounding errors cannot change the order of two scores."""
 
 VALUES_WORTH_ARRAYS = 50_000
-"""Number of values from which on arrays add them up faster, including the time to load numpy."""
+"""The number of values from which on arrays add them faster, including the time to load numpy."""
 
 AT_ONCE = 1_000_000
-"""Number of values in one array."""
+"""The most values in one array."""
 
 
 def decided(
     state: State, scope: Sequence[int], instance: Instance, candidates: Candidates
 ) -> Candidates:
-    """Return `candidates` of a new instance; near-equal scores are ordered as hail orders them."""
+    """Return `candidates` of a new instance, with near-equal scores in the order of hail."""
     return _NearEquals(candidates, RunningSums(state, scope, instance).created)
 
 
 def decided_now(
     state: State, scope: Sequence[int], instance: Instance, candidates: Candidates
 ) -> Candidates:
-    """Return `candidates` of a moving instance, which is not placed; only the best are ordered."""
+    """Return `candidates` of a moving instance, with the best placements in the order of hail.
+
+    The instance must not be placed. Only placements with scores near the lowest are ordered.
+    """
     return _FirstDecided(candidates, RunningSums(state, scope, instance).moved)
 
 
 def exactly(
     state: State, scope: Sequence[int], instance: Instance, placements: Sequence[Placement]
 ) -> list[float | None]:
-    """Return the exact score of each placement; None if no other score is near it."""
+    """Return the exact score of each placement; None for one without another score near its own."""
     near = [
         any(one is not other and abs(one[0] - other[0]) <= NEAR for other in placements)
         for one in placements
@@ -88,16 +91,16 @@ def exactly(
 
 
 def _in_exact_order(placements: Iterable[Placement], exact: ExactScores) -> Iterator[Placement]:
-    """Yield `placements`, best first, those of near-equal score ordered by `exact`, then by nodes.
+    """Yield `placements`, best first; near-equal scores are ordered by `exact`, then by nodes.
 
-    Only the placements that the caller asks for are scored.
+    Exact scores are computed only for the placements that the caller reads.
     """
     for level in _levels(placements):
         yield from _by_exact_score(level, exact)
 
 
 def _levels(placements: Iterable[Placement]) -> Iterator[list[Placement]]:
-    """Yield `placements`, best first, in lists of those that are near the first of the list."""
+    """Yield lists of `placements`, best first; each list has scores that are near its first."""
     level: list[Placement] = []
     for placement in placements:
         if level and placement[0] - level[0][0] > NEAR:
@@ -117,7 +120,7 @@ def _by_exact_score(level: list[Placement], exact: ExactScores) -> list[Placemen
 
 
 class _NearEquals(Candidates):
-    """Candidates of which near-equal ones are ordered when they are read."""
+    """Candidates with near-equal scores in the order of hail, decided when they are read."""
 
     def __init__(self, candidates: Candidates, exact: ExactScores) -> None:
         self._candidates = candidates
@@ -139,7 +142,7 @@ class _NearEquals(Candidates):
 
 
 class _FirstDecided(Candidates):
-    """Candidates of which the best are ordered now; the order of all others is unchanged."""
+    """Candidates with the best ones in the order of hail; the order of all others is unchanged."""
 
     def __init__(self, candidates: Candidates, exact: ExactScores) -> None:
         self._candidates = candidates
@@ -162,7 +165,10 @@ class _FirstDecided(Candidates):
 
 
 class _Per(float):
-    """1 / `total`, by which a product becomes the quotient that hail computes; 0 if `total` is."""
+    """The factor 1 / `total`; multiplied by it, a number becomes the quotient that hail computes.
+
+    It is 0 if `total` is 0.
+    """
 
     __slots__ = ("total",)
 
@@ -183,7 +189,7 @@ class _ExactValues:
     Attributes
     ----------
     by_domain:
-        Whether the score depends on more of a node than its values.
+        Whether the score depends on failure domains, which are not among the values of a node.
     """
 
     def __init__(self, state: State, instance: Instance, group: int | None) -> None:
@@ -195,7 +201,7 @@ class _ExactValues:
         self.by_domain = bool(instance.exclusion)
 
     def view(self, index: int) -> NodeView:
-        """Return a node as it is."""
+        """Return the view of node `index` in the present state."""
         if index not in self._views:
             node = self._state.cluster.nodes[index]
             exclusive = node.exclusive_storage
@@ -210,11 +216,13 @@ class _ExactValues:
         return self._views[index]
 
     def before(self, index: int) -> Values:
-        """Return the values of a node in the present state."""
+        """Return the values of node `index` in the present state."""
         return _values(self.view(index))
 
     def after(self, place: Nodes) -> dict[int, Values]:
-        """Return the values of the nodes of `place`, primary first, with the instance on them."""
+        """Return node -> its values with the instance on `place`, of which the first is the
+        primary.
+        """
         primary, instance = place[0], self._instance
         nodes = [self._state.cluster.nodes[index] for index in place]
         shared = 0  # location tags that count because both nodes have them
@@ -240,7 +248,10 @@ class _ExactValues:
         return values
 
     def domain_conflicts(self, place: Nodes) -> float:
-        """Return how often instances with one exclusion tag share a domain, with this one."""
+        """Return how often instances with one exclusion tag share a failure domain.
+
+        The instance is counted on `place`.
+        """
         state, group = self._state, self._group
         conflicts = state.domain_conflicts(group)
         if self.by_domain:
@@ -256,9 +267,10 @@ def _values(view: NodeView) -> Values:
 
 
 class RunningSums:
-    """Scores of placements of `instance`, which is not placed, over the nodes in `scope`.
+    """Computes scores of placements of `instance` with the rounding errors of hail.
 
-    The state must not change while scores are read.
+    The instance must not be placed, and the state must not change while scores are read. `scope`:
+    the nodes that the score includes.
     """
 
     def __init__(self, state: State, scope: Sequence[int], instance: Instance) -> None:
@@ -273,7 +285,7 @@ class RunningSums:
         self._known: dict[tuple[Values, ...], float] = {}
 
     def moved(self, places: Sequence[Nodes]) -> list[float]:
-        """Return the score for each of `places` with the instance there, without kept sums."""
+        """Return the score with a moving instance on each of `places`; no sums are reused."""
         if len(places) * len(self._values) > VALUES_WORTH_ARRAYS:
             columns = [
                 _all_added_up(k, over, self._values, [self._placed.after(p) for p in places])
@@ -285,7 +297,7 @@ class RunningSums:
         return [self._score(one, place) for one, place in zip(sums, places)]
 
     def created(self, places: Sequence[Nodes]) -> list[float]:
-        """Return the score for each of `places` of a new instance: a pair changes the sums."""
+        """Return the score with a new instance on each of `places`; for pairs, sums are updated."""
         if len(places[0]) == 1:
             return self.moved(places)
         scores: list[float] = []
@@ -303,7 +315,7 @@ class RunningSums:
         return scores
 
     def _anew(self, after: dict[int, Values]) -> list[Sums]:
-        """Return the statistics with the values `after`; those that do not change are known."""
+        """Return all statistics with the values `after`, added up again if they change."""
         values = self._values | after
         return [
             _added_up(k, over, values)
@@ -313,7 +325,7 @@ class RunningSums:
         ]
 
     def _changed(self, sums: list[Sums], index: int, after: Values) -> list[Sums]:
-        """Return `sums` updated for node `index` with the values `after`."""
+        """Return `sums` updated for the values `after` of node `index`."""
         view, before = self._placed.view(index), self._values[index]
         return [
             _replaced(k, sums[k], before[k], after[k]) if view.online and counting(k, view)
@@ -322,7 +334,7 @@ class RunningSums:
         ]  # fmt: skip
 
     def _score(self, sums: Sequence[Sums], place: Nodes) -> float:
-        """Return the sum of the terms."""
+        """Return the score: the sum of the weighted terms of `sums`."""
         score = 0.0
         for k, (statistic, (_, total, variance)) in enumerate(zip(STATISTICS, sums)):
             value = sqrt(variance) if statistic.spread else total
@@ -333,9 +345,9 @@ class RunningSums:
 
 
 def _added_up(k: int, over: Sequence[int], values: dict[int, Values]) -> Sums:
-    """Return statistic `k` over the nodes `over`, one after the other.
+    """Return the sums of statistic `k`, added up over the nodes `over` one after the other.
 
-    Not with `sum`, which may compensate for rounding errors.
+    The function `sum` is not used, because it may compensate for rounding errors.
     """
     total = 0.0
     for index in over:
@@ -350,7 +362,7 @@ def _added_up(k: int, over: Sequence[int], values: dict[int, Values]) -> Sums:
 
 
 def _replaced(k: int, sums: Sums, old: float, new: float) -> Sums:
-    """Return statistic `k` with the value `new` instead of `old`."""
+    """Return the `sums` of statistic `k` with the value `new` instead of `old`."""
     count, total, variance = sums
     if not STATISTICS[k].spread:
         return count, total + new - old, 0.0
@@ -362,7 +374,10 @@ def _replaced(k: int, sums: Sums, old: float, new: float) -> Sums:
 def _all_added_up(
     k: int, over: Sequence[int], values: dict[int, Values], after: Sequence[dict[int, Values]]
 ) -> list[Sums]:
-    """Return statistic `k`, added up as in `_added_up`, with each of the values `after`."""
+    """Return the sums of statistic `k` for each of the values `after`, with sequential rounding.
+
+    Each result is what `_added_up` returns for it; arrays compute many at once.
+    """
     import numpy as np
 
     def last(table: Floats) -> Floats:

@@ -1,10 +1,10 @@
 """Score candidates of small requests one after the other, without the array library.
 
-Loading that library takes longer than scoring a few hundred candidates this way.
+Loading the array library takes longer than scoring a few hundred candidates.
 
 For pairs of nodes, the change that a secondary makes does not depend on the primary, except for
 reserved memory and location tags. Therefore the changes of all secondaries are prepared once. The
-row of a primary is a few passes over them, each a single expression.
+scores of a primary are then computed in a few passes over the secondaries.
 """
 
 from __future__ import annotations
@@ -60,17 +60,21 @@ if TYPE_CHECKING:
 __all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
 
 NEAR = 2 * 10.0**-DECIMALS
-"""Scores that are further apart differ after rounding."""
+"""The difference above which two scores are certainly different after rounding."""
 
 
 class ScalarKernel:
-    """Scores over the nodes in `scope`, for the state at creation or at the last `follow`.
+    """Scores candidates one by one, over the nodes in `scope`, without arrays.
 
-    `fixed` holds the capacities of every node of the cluster, see
-    `iallocator.model.node_view.capacities`.
+    The scores are of the state at creation, or at the last `follow`.
 
-    `earlier` is filled with the views and values of nodes, so that a kernel of a later state of the
-    same scope computes those of changed nodes only.
+    Parameters
+    ----------
+    fixed:
+        The capacities of every node of the cluster; see `iallocator.model.node_view.capacities`.
+    earlier:
+        A cache of the views and values of nodes. A kernel of a later state and the same scope then
+        computes only those of changed nodes.
 
     Attributes
     ----------
@@ -123,7 +127,8 @@ class ScalarKernel:
     def follow(self) -> None:
         """Update the nodes of the scope from the state; the cost is O(1) for each changed node.
 
-        The centres stay, so that after many renewals a new kernel is more exact.
+        The centres of statistics stay unchanged, so that after many renewals a new kernel is more
+        exact.
         """
         totals, stamps = self.totals, self.state.stamps
         changed = [index for index, stamp in self._stamps.items() if stamps[index] != stamp]
@@ -138,7 +143,7 @@ class ScalarKernel:
         totals.sums[DOMAINS] = self.state.domain_conflicts(self._group)
 
     def view(self, index: int) -> NodeView:
-        """Return the view of node `index` in the state."""
+        """Return the view of node `index` in the present state."""
         state = self.state
 
         def compute() -> NodeView:
@@ -171,7 +176,7 @@ class ScalarKernel:
     ) -> ListedCandidates:
         """Return candidates with each of `nodes` as the only node of `instance`.
 
-        `rejections`: the nodes that are rejected already -> the reason.
+        `rejections`: node -> reason, for nodes that are rejected already.
         """
         checks = checks_for(PRIMARY, instance, limits)
         failures: dict[str, int] = {}
@@ -202,10 +207,10 @@ class ScalarKernel:
         limits: LimitSet = ALL_LIMITS,
         secondary_limits: LimitSet | None = None,
     ) -> RowCandidates:
-        """Return a candidate for each ordered pair of a primary and a secondary node.
+        """Return candidates with each ordered pair of a primary and a different secondary node.
 
-        `rejections` are the reasons why nodes cannot be primaries. `limits` are checked on the
-        primary node, and on the secondary node unless `secondary_limits` are given.
+        `rejections`: node -> reason, for nodes that cannot be primaries. `limits` are checked on
+        the primary, and on the secondary unless `secondary_limits` are given.
         """
         on_primary = checks_for(PRIMARY, instance, limits)
         own = limits if secondary_limits is None else secondary_limits
@@ -244,7 +249,10 @@ class ScalarKernel:
     def secondary_rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int], limits: LimitSet
     ) -> dict[int, Check]:
-        """Return which of `nodes` cannot be the secondary of an instance on `primary`, and why."""
+        """Return node -> the check that it fails as the secondary of an instance on `primary`.
+
+        Nodes that pass every check are left out.
+        """
         checks = checks_for(SECONDARY, instance, limits)
         failed = {node: self.secondary_rejection(instance, primary, node, checks) for node in nodes}
         return {node: check for node, check in failed.items() if check is not None}
@@ -259,9 +267,25 @@ class ScalarKernel:
         failures: dict[str, int],
         rejected_primaries: Mapping[int, Check | None],
     ) -> RowCandidates:
-        """Return a row for each of `primaries`, empty where `firsts` has no change for it.
+        """Return candidates with a row for each of `primaries`; it is empty for infeasible
+        primaries.
 
-        The secondaries, of `nodes`, have to pass `checks`; the others are counted.
+        Parameters
+        ----------
+        instance:
+            The instance to place.
+        primaries:
+            The primaries, one for each row.
+        firsts:
+            Feasible primary -> the change of the statistics by it.
+        nodes:
+            The secondaries.
+        checks:
+            The checks that a secondary must pass.
+        failures:
+            Reason -> number of rejected pairs; the method adds those that it finds.
+        rejected_primaries:
+            Infeasible primary -> the check that it fails.
         """
         as_secondary = {index: self._secondary_node(instance, index, checks) for index in nodes}
         fitting = [index for index in nodes if as_secondary[index].failed is None]
@@ -313,7 +337,7 @@ class ScalarKernel:
     def _secondary_node(
         self, instance: Instance, index: int, checks: Sequence[Check]
     ) -> SecondaryNode:
-        """Return node `index` as the secondary for a primary for which it reserves nothing yet."""
+        """Return node `index` as the secondary of a primary for which it reserves no memory yet."""
         before = self.view(index)
         after = after_secondary(before, instance, 0, max)
         failed = _failing(checks, before, after, instance)
@@ -323,7 +347,9 @@ class ScalarKernel:
     def _heavy(
         self, instance: Instance, primaries: Mapping[int, Change], nodes: Sequence[int]
     ) -> dict[int, list[tuple[int, float]]]:
-        """Return for each primary the secondaries that must reserve more for it, and how much."""
+        """Return primary -> (position of a secondary, MiB) for each one that must reserve more
+        memory.
+        """
         heavy: dict[int, list[tuple[int, float]]] = {}
         if not instance.reserves:
             return heavy
@@ -339,9 +365,9 @@ class ScalarKernel:
     def _with_more_reserved(
         self, instance: Instance, secondary: SecondaryNode, amount: float, start: Start
     ) -> tuple[Check | None, float]:
-        """Return the check that a secondary fails if it reserves `amount` MiB.
+        """Return the check that a secondary fails if it reserves `amount` MiB, or None.
 
-        If it fails none, return the increase of the score by that reservation.
+        The second result is the increase of the score by the reservation if it fails none.
         """
         usual = secondary.after.reserved
         secondary.after.reserved = amount
@@ -358,7 +384,7 @@ class ScalarKernel:
         return failed or secondary.failed, more
 
     def _shared(self, instance: Instance, primary: int, secondary: int) -> int:
-        """Return how many location tags count because both nodes have them."""
+        """Return the number of common location tags of two nodes; 0 where the tags do not count."""
         one, other = self.state.cluster.nodes[primary], self.state.cluster.nodes[secondary]
         if not other.locations or not one.online or instance.forthcoming:
             return 0
@@ -380,7 +406,10 @@ class ScalarKernel:
     def failing_primary(
         self, instance: Instance, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """Return the check of `primary_rejection`, with the node before and after; or None."""
+        """Return the first check that node `index` fails as the primary, and its views; or None.
+
+        The views are the node before and after `instance` is placed.
+        """
         before, after = self.view(index), self._as_primary(instance, index)
         check = _failing(checks, before, after, instance)
         return None if check is None else (check, before, after)
@@ -388,7 +417,10 @@ class ScalarKernel:
     def failing_secondary(
         self, instance: Instance, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """Return the check of `secondary_rejection`, with the node before and after; or None."""
+        """Return the first check that node `index` fails as the secondary, and its views; or None.
+
+        The views are the node before and after `instance` is placed.
+        """
         before, after = self.view(index), self._as_secondary(instance, primary, index)
         check = _failing(checks, before, after, instance)
         return None if check is None else (check, before, after)
@@ -396,7 +428,10 @@ class ScalarKernel:
     def failing_under_new_primary(
         self, instance: Instance, old: int, primary: int, index: int, checks: Sequence[Check]
     ) -> Failing | None:
-        """Return the check that secondary `index` fails if `primary` replaces `old`, or None."""
+        """Return the first check that secondary `index` fails under a new primary, or None.
+
+        `primary` replaces `old`; the views of the node before and after are returned, too.
+        """
         before = self._as_secondary(instance, old, index)
         after = self._as_secondary(instance, primary, index)
         check = _failing(checks, before, after, instance)
@@ -431,7 +466,10 @@ _NO_CHANGE: Change = [(0.0, 0.0)] * len(STATISTICS)
 def _failing(
     checks: Sequence[Check], before: NodeView, after: NodeView, instance: Instance
 ) -> Check | None:
-    """Return the first of `checks` that a node fails, or None."""
+    """Return the first of `checks` that a node fails, or None.
+
+    `before`, `after`: the node without and with `instance`.
+    """
     for check in checks:
         if check.fails(before, after, instance):
             return check
@@ -439,10 +477,10 @@ def _failing(
 
 
 class RowCandidates(Candidates):
-    """Scores as rows of numbers, one for each primary; rounded and sorted when they are read.
+    """Candidates with rows of scores, one for each primary; rounded and sorted when they are read.
 
-    `rows[i][j]` is the score of the primary `prefixes[i]` and the secondary `nodes[j]`. It is
-    `inf` if the pair is not feasible. The row is empty if the primary is not feasible.
+    `rows[i][j]` is the score of the primary `prefixes[i]` and the secondary `nodes[j]`; infinite if
+    the pair is not feasible. A row is empty if its primary is not feasible.
     """
 
     def __init__(
@@ -492,14 +530,14 @@ class RowCandidates(Candidates):
 
 
 class Start:
-    """The score with a primary but no secondary.
+    """The score with an instance on its primary but without a secondary.
 
     Attributes
     ----------
     terms, total:
         The weighted terms, one for each statistic, and their sum.
     sums, squares:
-        For each statistic, with the change by the primary.
+        For each statistic, the sum and the sum of squares with the primary.
     """
 
     __slots__ = ("_counts", "squares", "sums", "terms", "total")
@@ -512,7 +550,7 @@ class Start:
         self.squares: list[float] = [s + change[1] for s, change in zip(totals.squares, first)]
 
     def term(self, k: int, added: float, square: float) -> float:
-        """Return the weighted term of statistic `k` after another change."""
+        """Return the weighted term of statistic `k` with `added` and `square` added to its sums."""
         statistic = STATISTICS[k]
         if not statistic.spread:
             return statistic.weight * (self.sums[k] + added)
@@ -523,7 +561,11 @@ class Start:
 
 
 class SecondaryNode:
-    """A node as the secondary: `after` is its view with the instance, `failed` the failed check."""
+    """A node as the secondary of an instance.
+
+    `after` is the view of the node with the instance; `failed` is the check that the node fails, or
+    None.
+    """
 
     __slots__ = ("after", "change", "checks", "failed", "index")
 
@@ -543,9 +585,10 @@ class SecondaryNode:
 
 
 class Secondaries:
-    """The changes by some secondaries, prepared for one primary after the other.
+    """The changes of the score by some secondaries, prepared for one primary after the other.
 
-    `changes` has those of each secondary and statistic; `firsts` those of the primaries.
+    `changes`: for each secondary, its change of each statistic. `firsts`: the changes by the
+    primaries.
     """
 
     def __init__(self, totals: Totals, changes: Sequence[Change], firsts: Sequence[Change]) -> None:
@@ -568,7 +611,7 @@ class Secondaries:
             self._spreads.setdefault(one.places, []).append(one)
 
     def row(self, start: Start) -> list[float]:
-        """Return the score with each secondary."""
+        """Return the score of the primary in `start` with each secondary."""
         base = start.total
         for alike in self._spreads.values():
             for one in alike:
@@ -584,10 +627,10 @@ class Secondaries:
 
 
 class _Spread:
-    """Deviations that always change by the same amounts: `proportional`.
+    """Deviations that secondaries change in proportion to each other; they are computed together.
 
-    With a primary that makes the sums S and Q, and a secondary that adds s and q to them, the
-    variance is ``(Q/n - S²/n²) + (q/n - s²/n²) - 2Ss/n²``: a number of the primary, one of the
+    A primary makes the sums S and Q, and a secondary adds s and q to them. Then the variance is
+    ``(Q/n - S²/n²) + (q/n - s²/n²) - 2Ss/n²``: a number for the primary, a number for the
     secondary, and a product. Equal changes are computed once: `places` has the position of the
     change of each secondary.
     """
@@ -620,7 +663,9 @@ class _Spread:
         self._square = max([q for _, q in known])
 
     def terms(self, start: Start) -> list[float]:
-        """Return the sum of the weighted terms for each different change."""
+        """Return the sum of the weighted terms for each different change, after the primary in
+        `start`.
+        """
         count, scale = self._count, self._weight**2
         total, squares = start.sums[self.proportional[0]], start.squares[self.proportional[0]]
         fixed = scale * (squares / count - (total / count) ** 2)
@@ -638,9 +683,9 @@ class _Spread:
 
 
 def score_of(state: State, scope: Sequence[int], min_disk: float = 0.0) -> float:
-    """Return the score of the nodes in `scope`; lower is better.
+    """Return the cluster score over the nodes in `scope`; lower is better.
 
-    `min_disk` is the share of every node's disk that is to stay free.
+    `min_disk`: the share of every node's disk that must stay free, from 0 to 1.
     """
     return kernel_of(state, scope, min_disk).score()
 
@@ -657,9 +702,10 @@ def kernel_of(
     earlier: EarlierNodes | None = None,
     fixed: Capacities | None = None,
 ) -> ScalarKernel:
-    """Return a scalar kernel for `state` over `scope`; call `follow` after changes.
+    """Return a scalar kernel for `state` over `scope`; call its `follow` after changes.
 
-    `fixed`: the capacities of the nodes, if they are known; otherwise they are computed.
+    `min_disk`: the share of every node's disk that must stay free. `earlier`: a cache of the values
+    of nodes. `fixed`: the capacities of the nodes; None: they are computed.
     """
     fixed = Capacities(state.cluster.nodes, min_disk, scope) if fixed is None else fixed
     return ScalarKernel(state, scope, fixed, earlier)
