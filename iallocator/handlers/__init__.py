@@ -1,4 +1,4 @@
-"""One handler per request type, and the table of them."""
+"""The handlers of requests, one for each type, and the table of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HANDLERS = {
     "change-group": "change_group",
     "multi-evacuate": "node_evacuate",
 }
-"""Request type -> the module that has its handler, a function named like the type."""
+"""Request type -> the module with its handler, a function with the name of the type."""
 
 
 def handler_for(kind: str) -> Callable[[Context, Any], Reply]:

@@ -16,10 +16,10 @@ __all__ = ["allocate", "allocation_request", "policy_warning", "why_nowhere"]
 
 
 def allocate(context: Context, request: Allocate) -> Reply:
-    """Rank the groups for a new instance, and the placements in each.
+    """Answer with the best placements of a new instance in each group, groups ranked.
 
-    Groups are ranked by allocation policy, then by score.  A group that is
-    unallocable is used only if it is named.
+    Groups are ranked by allocation policy, then by score. An unallocable group is used only if the
+    request names it.
     """
     allocation = allocation_request(context, request)
     if allocation is None:
@@ -62,10 +62,11 @@ def policy_warning(best: GroupSolution) -> str:
 
 
 def allocation_request(context: Context, request: Allocate) -> AllocationRequest | None:
-    """Return the instance and where it may be placed; None if the group of `request` is unknown.
+    """Return the instance, and the groups and nodes where it may be placed.
 
-    The option that restricts nodes wins over the request.  An instance that exists
-    (its disks are created anew) stays in its group.
+    The result is None if the group of `request` is unknown. The option that restricts nodes has
+    precedence over the request. An existing instance with disks to be created anew stays in its
+    group.
     """
     option = context.settings.restrict_allocation_to
     allowed = request.restrict_to if option is None else option

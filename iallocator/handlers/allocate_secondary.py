@@ -18,9 +18,10 @@ __all__ = ["allocate_secondary"]
 
 
 def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
-    """Rank the pairs of the present primary and every other online node of its group.
+    """Answer with the best secondaries, of all other nodes of the group, beside the present
+    primary.
 
-    hail does not ask whether a node is online.
+    The secondary must be online; hail does not check it.
     """
     cluster, state = context.cluster, context.state
     instance = request.instance

@@ -24,7 +24,9 @@ __all__ = ["change_group", "move_to_group", "mover_into"]
 
 
 def change_group(context: Context, request: ChangeGroup) -> Reply:
-    """Move each instance to the best of the target groups that hold none of the instances."""
+    """Move each instance to the best target group; groups with an instance of the request are
+    excluded.
+    """
     groups = request.target_groups(context.cluster)
     tasks = [_task(context, instance, groups) for instance in request.instances]
     note, made = move_all(context, tasks)
@@ -62,7 +64,9 @@ def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> Move
 def _places(
     context: Context, instance: Instance, groups: Sequence[Group]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Yield score and nodes of the places of `instance`, which is not placed, in `groups`."""
+    """Yield score and nodes of the possible placements of `instance`, which is not placed, in
+    `groups`.
+    """
     if not instance.kind.relocatable or len(instance.nodes) < instance.required_nodes:
         return  # a drbd instance without its secondary cannot be moved
     for offer in collect_offers(
@@ -81,10 +85,10 @@ def _places(
 def move_to_group(
     context: Context, instance: Instance, groups: Sequence[Group], names_nearest: bool = True
 ) -> MoveResult:
-    """Choose the group as for a new instance, then move the instance there.
+    """Return the move of `instance` to the best of `groups`, chosen as for a new instance.
 
-    If the moves there cannot be made, the next group is tried; hail gives up then.
-    `names_nearest`: report the closest node if the instance cannot be placed.
+    If the move to a group is impossible, the next group is tried; hail gives up. `names_nearest`:
+    report the nearest candidate if the instance cannot be placed.
     """
     settings = context.settings
     fixed = f"Instances of type {instance.template} cannot be relocated"
@@ -125,7 +129,10 @@ def move_to_group(
 
 
 def mover_into(context: Context, group: Group) -> Evaluator:
-    """Return the evaluator of moves into `group`; in hail it always enforces soft limits."""
+    """Return the evaluator of moves into `group`.
+
+    With ``--compat hail``, it always enforces soft limits.
+    """
     evaluator = context.evaluator(group)
     spares = context.settings.behaviour.spares_soft_limits_after_group
     return evaluator if spares else evaluator.enforcing_soft_limits()

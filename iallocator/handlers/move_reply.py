@@ -24,7 +24,7 @@ __all__ = ["MoveReport", "move_entry", "starts_in_vain"]
 
 
 def starts_in_vain(context: Context, moved: Sequence[Instance]) -> str:
-    """Return the text for ``info`` on instances that start after one that cannot run; warn, too."""
+    """Return the text for ``info`` on instances that start after one that cannot run; also warn."""
     nodes = context.cluster.nodes
     starting = [one for one in moved if one.running and nodes[one.nodes[0]].offline]
     unsupported = [f"{name} {why}" for name, why in context.affinity.unsupported(starting).items()]
@@ -59,7 +59,10 @@ class MoveReport:
     def failed(
         self, instance: Instance, message: str, entry: dict[str, Any], more: str = ""
     ) -> None:
-        """Add an instance that is not moved, because of `message`; `more` is shown in text only."""
+        """Record that `instance` is not moved because of `message`.
+
+        `entry`: its entry of ``solutions``; `more`: a text that only people read.
+        """
         message += more
         unkept = self._context.affinity.unsatisfiable(instance)
         message += f"; it {unkept}" if unkept and unkept not in message else ""
@@ -67,7 +70,7 @@ class MoveReport:
         self._solutions.append(entry)
 
     def reply(self, note: str = "") -> Reply:
-        """Return the whole reply; it is successful even if single instances failed.
+        """Return the whole reply; it is successful even if some instances failed.
 
         `note` is added to ``info``.
         """
@@ -85,7 +88,7 @@ class MoveReport:
         return reply
 
     def _transition(self) -> dict[str, Any]:
-        """Return the steps of the moves and their dependencies; make the jobs depend likewise."""
+        """Return the transition of the moves; the jobs receive the dependencies of its steps."""
         from iallocator.ganeti.jobs import link_jobs, transition_document
         from iallocator.transition.assemble import transition_of_moves
         from iallocator.transition.schedule import arrange
@@ -114,13 +117,13 @@ class MoveReport:
         return transition_document(transition)
 
     def _take(self, positions: Sequence[int]) -> None:
-        """Keep only the moves at these positions of the reply, in this order."""
+        """Keep only the moves at `positions` of the reply, in this order."""
         self._made[:] = [self._made[k] for k in positions]
         self._moved[:] = [self._moved[k] for k in positions]
         self._jobs[:] = [self._jobs[k] for k in positions]
 
     def _around_stuck(self, demands: Demands) -> Transition:
-        """Return the steps if some instances cannot be stopped; report moves that then fail."""
+        """Return the transition if some instances cannot be stopped; moves that need it fail."""
         from iallocator.transition.assemble import plan_transition
 
         wanted = {move.instance.name: move.after for move in self._made}
@@ -139,7 +142,7 @@ class MoveReport:
 
 
 def move_entry(context: Context, instance: Instance, outcome: MoveResult) -> dict[str, Any]:
-    """Return one instance as an entry of ``solutions``: its best move, and other moves."""
+    """Return the entry of ``solutions`` for one instance: its best move, and other moves."""
     if context.trace is not None:
         context.trace.decided(instance, outcome)
     entry: dict[str, Any] = {"instance": instance.name}

@@ -25,10 +25,10 @@ __all__ = ["multi_allocate"]
 
 
 def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
-    """Place each instance on the state that the previous one left.
+    """Place each instance on the best nodes that the earlier instances left.
 
-    If an instance fits on no node then, exact search places all instances jointly. If not all of
-    them fit, only those without a placement fail, each with its name; hail fails the whole batch.
+    If an instance fits on no node, exact search places all instances jointly. If not all of them
+    fit, only those without a placement fail, each with its name; hail fails the whole batch.
     """
     batch = _Batch()
     _place_in_turn(context, request.wanted, batch)
@@ -76,9 +76,9 @@ class _Batch:
     Attributes
     ----------
     placed:
-        (instance, node indices) of those that have a place.
+        (instance, node indices) for each instance that is placed.
     failed:
-        (name, reason) of the others.
+        (name, reason) for each other instance.
     """
 
     __slots__ = ("entries", "failed", "placed", "warnings")
@@ -90,7 +90,7 @@ class _Batch:
         self.warnings: list[str] = []
 
     def put_in_order(self, request: MultiAllocate) -> None:
-        """Sort everything by the order of the request."""
+        """Sort all results by the order of the request."""
         position = {wanted.instance.name: k for k, wanted in enumerate(request.wanted)}
         self.entries.sort(key=lambda entry: position[entry["instance"]])
         self.failed.sort(key=lambda failure: position[failure[0]])
@@ -189,7 +189,7 @@ def _fail(batch: _Batch, wanted: Allocate, why: str, groups: list[dict[str, Any]
 
 
 def _allocations(context: Context, request: MultiAllocate) -> dict[str, AllocationRequest]:
-    """Return name -> where the instance may be placed, unless it names an unknown group."""
+    """Return name of an instance -> where it may be placed; unknown groups are left out."""
     allocations = {
         wanted.instance.name: allocation_request(context, wanted) for wanted in request.wanted
     }
@@ -214,7 +214,7 @@ def _exactly(
 ) -> _Batch | None:
     """Place the instances on the nodes in `places`, and the others where capacity is left.
 
-    Return None, and leave the state unchanged, if no work is left to check a place again.
+    Return None, and leave the state unchanged, if no work is left to check a placement again.
     """
     batch = _Batch()
     for wanted in request.wanted:

@@ -1,6 +1,6 @@
 """Answer ``node-evacuate``: move instances off their primaries, their secondaries, or both.
 
-``multi-evacuate``: new secondaries, as Ganeti 2.4 and older request them.
+``multi-evacuate``, a request of Ganeti 2.4 and older, only chooses new secondaries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
 
     The evacuated nodes, and nodes that are not online, receive no instances. If an instance cannot
     be placed in its group, an exact search places all instances jointly. Instances that do not fit
-    in their own group are then placed in other groups, see `_elsewhere`.
+    in their own group are then placed in other groups, if the document has any; not with
+    ``--compat hail``.
     """
     left = request.evacuated_nodes()
     parted = _parted(context, request)
@@ -80,10 +81,10 @@ def node_evacuate(context: Context, request: NodeEvacuate) -> Reply:
 
 
 def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
-    """Give each instance with its secondary on one of the nodes another secondary.
+    """Choose another secondary for each instance with its secondary on one of the nodes.
 
-    The protocol has no partial answer: the request fails with the first instance that cannot
-    be moved.
+    The protocol has no partial answer: the request fails with the first instance that cannot be
+    moved.
     """
     cluster = context.cluster
     tasks = [
@@ -106,7 +107,10 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
 def evacuation_task(
     context: Context, instance: Instance, mode: str, left: Collection[int]
 ) -> MoveTask:
-    """Return the task to move one instance within its group, in this `mode`."""
+    """Return the task to move `instance` within its group.
+
+    `mode`: which of its nodes it leaves. `left`: the nodes that are evacuated.
+    """
     evaluator = context.evaluator(context.cluster.group_of(instance))
     targets = [i for i in evaluator.online_nodes() if i not in left]
 
@@ -124,7 +128,7 @@ def evacuation_task(
 
 
 def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
-    """Return the instances that cannot fail over with their colocation group, and why.
+    """Return instance -> why it cannot fail over together with its colocation group.
 
     With the mode ``primary-only``, each instance fails over to its own secondary. The instances of
     a colocation group must therefore have one secondary node in common.
@@ -153,7 +157,10 @@ def _no_way(instance: Instance, why: str) -> MoveTask:
 def _places(
     context: Context, instance: Instance, mode: str, targets: Sequence[int]
 ) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """Yield score and nodes of the places after an evacuation; `instance` is not placed."""
+    """Yield score and nodes of the placements after an evacuation; `instance` is not placed.
+
+    `mode`: which of its nodes it leaves. `targets`: the nodes that may receive it.
+    """
     present = instance.nodes
     if len(instance.nodes) < instance.required_nodes:
         return  # a drbd instance without its secondary cannot be moved
@@ -185,7 +192,10 @@ def evacuate(
     mode: str,
     targets: Sequence[int],
 ) -> MoveResult:
-    """Move one instance within its group, in this `mode`."""
+    """Return the best moves of `instance` within its group to `targets`.
+
+    `mode`: which of its nodes it leaves.
+    """
     if not instance.kind.relocatable:
         return MoveResult(message=f"Instances of type {instance.template} cannot be relocated")
     if instance.needs_secondary:
@@ -202,10 +212,10 @@ def evacuate(
 
 
 def _elsewhere(context: Context, unit: Sequence[Instance]) -> dict[str, MoveResult]:
-    """Return name -> move to another group, for all of `unit`, which must be together.
+    """Return name of an instance -> its move to another group, for all of a colocation group
+    `unit`.
 
-    Such moves are not attempted if the document has only the local group, or with ``--compat
-    hail``.
+    The result is empty if the document has only one group, or with ``--compat hail``.
     """
     outcomes: dict[str, MoveResult] = {}
     if context.deadline.over():

@@ -16,7 +16,7 @@ __all__ = ["relocate"]
 
 
 def relocate(context: Context, request: Relocate) -> Reply:
-    """Change the secondary of a drbd instance, or the primary of one on shared storage."""
+    """Choose another secondary for a drbd instance, or another primary on shared storage."""
     instance = request.instance
     if not instance.kind.relocatable:
         return Reply(

@@ -1,1 +1,1 @@
-"""The cluster as data, and the exact arithmetic of its changes.  No choice is made here."""
+"""The cluster as data, and the exact arithmetic of its changes. This package makes no decisions."""

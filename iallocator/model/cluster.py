@@ -1,4 +1,4 @@
-"""Groups, nodes and the cluster: the facts of a document that placements do not change."""
+"""Groups, nodes and the cluster: the parts of a document that placements do not change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Group:
     alloc_policy:
         ``preferred``, ``last_resort`` or ``unallocable``.
     nodes:
-        Indices of its nodes in `Cluster.nodes`.
+        The indices of the group's nodes in `Cluster.nodes`.
     exclusive:
         True if some node of the group has exclusive storage.
     """
@@ -149,16 +149,16 @@ class Node:
         True if the node is not offline, not drained and is vm_capable. Other nodes take no
         instances.
     reported_memory, reported_disk:
-        What the node itself reports as free.
+        The free MiB that the node itself reports.
     load:
-        Utilisation of the node from 0 to 1; 0 if the document has no value.
+        The utilisation of the node from 0 to 1; 0 if the document has no value.
     own_cpu_load:
-        The part of the cpu utilisation that belongs to none of its instances.
+        The part of the cpu utilisation that none of the node's instances causes.
     has_internal:
-        True if the node has storage of its own.
+        True if the node has local storage.
     reserve_slack:
-        MiB by which the initial reserve is reduced if it equals the free memory; above 0 only
-        with ``--compat hail``, see `Behaviour.passes_n1_at_equality`.
+        MiB by which the initial reserve is reduced if it equals the free memory; above 0 only with
+        ``--compat hail``, see `Behaviour.passes_n1_at_equality`.
     new_statistics:
         1 if statistics that htools does not have count in the score, else 0.
     memory_ratio:
@@ -171,7 +171,7 @@ class Node:
         The share of the disk, from 0 to 1, and the MiB of disk that must stay free: the setting
         ``disk-reserve`` of its group, or a tag of the node. One of them is 0.
     kept_by:
-        The origin of that setting, in words; "" if there is no reserve.
+        The origin of the disk reserve, in words; "" if there is no reserve.
     """
 
     __slots__ = (
@@ -279,7 +279,9 @@ class Node:
 
     @property
     def allocatable_memory(self) -> float:
-        """Return the memory in MiB that may be allocated, with what the node itself uses."""
+        """Return the memory in MiB that may be allocated, plus the memory that the node itself
+        uses.
+        """
         return self.total_memory * self.memory_ratio + self.lent_memory
 
 
@@ -292,11 +294,11 @@ class Cluster:
     Attributes
     ----------
     storage:
-        Which nodes have access to which storage pools. None if the document does not mention pools:
-        then every node has access to all of them.
+        The access of nodes to storage pools. None if the document does not mention pools: then
+        every node has access to all pools.
     restrictions:
-        Name of an access constraint -> the nodes that it allows for each instance; `storage` is
-        one of them. Constraints that concern no instance are left out.
+        Name of an access constraint -> the nodes that it allows for each instance; `storage` is one
+        of them. Constraints that concern no instance are left out.
     assumed_offline:
         Names of the nodes of a running cluster that do not answer and are not marked offline. They
         count as offline.
@@ -379,14 +381,14 @@ class Cluster:
         return common
 
     def restrict(self, instance: Instance) -> None:
-        """Compute whether some node can reject `instance` by one of the `restrictions`."""
+        """Set whether some node can reject `instance` by one of the `restrictions`."""
         instance.restricted = bool(instance.draws) or self.reach(instance) is not None
 
     def access_words(self, instance: Instance, third: bool, brief: bool = False) -> str:
-        """Return what a node must do or have to be allowed for `instance`.
+        """Return, in words, the access that a node must have to host `instance`.
 
-        The words begin with a verb: ``have access to storage pool external/nas``; in the third
-        person if `third`.  `brief`: only names of pools.
+        The words begin with a verb: ``have access to storage pool external/nas``. `third`: the verb
+        is in the third person. `brief`: only names of pools.
         """
         return " and ".join(
             restriction.words(instance, third, brief)
@@ -403,7 +405,7 @@ class Cluster:
         """Return for each storage pool the node groups with a node that has access to the pool.
 
         The pools are those that nodes name or instances use, sorted by name. The groups keep the
-        order of the cluster. If a node may have storage of its own, the pool ``internal/lvm`` is
+        order of the cluster. If a node may have local storage, the pool ``internal/lvm`` is
         included.
         """
         from iallocator.model.storage import LVM, Storage, pools_of
@@ -434,14 +436,17 @@ class Cluster:
 
 
 def set_loads(cluster: Cluster, loads: Mapping[str, Load]) -> None:
-    """Set the dynamic utilisation of the instances in `loads`. Call it before a state is made."""
+    """Set the dynamic utilisation of the instances in `loads`; call it before a state is made.
+
+    `loads`: name of an instance -> its utilisation.
+    """
     for instance in cluster.instances:
         if instance.name in loads:
             _set(instance, loads[instance.name])
 
 
 def set_cpu_loads(cluster: Cluster, loads: Mapping[str, float]) -> None:
-    """Set the cpu part of the dynamic utilisation of the instances in `loads`."""
+    """Set the cpu part of the dynamic utilisation; `loads`: name of an instance -> cpu load."""
     for instance in cluster.instances:
         if instance.name in loads:
             _set(instance, (loads[instance.name], *instance.load[1:]))

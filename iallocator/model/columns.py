@@ -1,11 +1,10 @@
 """The quantities of a node that instances change, and what an instance adds to each.
 
-An instance in a role (primary or secondary) is a vector of amounts, one per
-column; placing it adds the vector to the node's row, removing it subtracts it.
-That vector is the whole arithmetic of a placement: the state applies it to lists,
-the scoring kernel to arrays of candidates.  Only the memory reserved for
-failovers (a maximum) and the tag counters (which depend on what else is there)
-are not sums and are kept beside it.
+An instance in a role (primary or secondary) is a vector of amounts, one per column. Placing the
+instance adds the vector to the node's row; removing the instance subtracts the vector. The state
+applies vectors to lists, the scoring kernel to arrays of candidates. Only the memory reserved for
+failovers (a maximum) and the tag counters (which depend on the other instances of the node) are not
+sums; they are kept separately.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ COLUMNS = (
     "conflicts",  # exclusion-tag conflicts among primaries
     "misplaced",  # location points: domains shared with secondaries, desired ones missed
 )
-"""Names of the columns, in the order of every vector and row."""
+"""The names of the columns, in the order of every vector and row."""
 
 (
     MEMORY, DISK, FREE_SPINDLES, SPINDLES, CPUS, PRIMARIES, SECONDARIES,

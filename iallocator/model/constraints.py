@@ -47,10 +47,10 @@ PRIORITY = "priority"
 KINDS = (LOCATION, TOGETHER, APART, CAPACITY, ORDER, PRIORITY)
 
 GROUP = "group"
-"""The failure domains that are the node groups; not a prefix of node tags."""
+"""The prefix of failure domains that stands for node groups; it is not a prefix of node tags."""
 
 EVERY = "*"
-"""Stands for any instance in the member `Constraint.instance`."""
+"""The value of `Constraint.instance` that stands for all instances."""
 
 
 class Constraint:
@@ -64,8 +64,8 @@ class Constraint:
         `MUST` (hard): a placement that violates it is not allowed. `SHOULD` (soft): a violation
         adds `weight` to the score and is reported.
     weight:
-        Penalty in units of the score, or of Pacemaker's scores if `what` names such a score. It is
-        0 for a hard constraint.
+        The penalty in units of the cluster score, or of Pacemaker's scores if `what` names such a
+        score. It is 0 for a hard constraint.
     instance:
         Name of the constrained instance; `EVERY` for all instances.
     other:
@@ -73,9 +73,9 @@ class Constraint:
     domain:
         Prefix of the node tags that name failure domains; "" if every node is its own domain.
     what:
-        In words: what is required.
+        The requirement, in words.
     origin:
-        In words: the tag, option or member of the document that sets the constraint.
+        The tag, option or member of the document that sets the constraint, in words.
     """
 
     __slots__ = ("domain", "instance", "kind", "origin", "other", "strength", "weight", "what")
@@ -112,7 +112,7 @@ class Constraint:
 
     @property
     def text(self) -> str:
-        """Return what is required and which tag or option requires it, as plain text."""
+        """Return the requirement, and the tag or option that requires it, in words."""
         return f"{self.what} ({self.origin})"
 
     @property
@@ -146,8 +146,8 @@ class SharedConstraint:
     kind:
         `TOGETHER` or `APART`.
     strength, weight, domain, origin:
-        As in `Constraint`. They apply between `members`. Between a member and one of `others`, the
-        weaker of their two constraints applies.
+        The values of a `Constraint` between any two of `members`. Between a member and one of
+        `others`, the weaker of their two constraints applies.
     name:
         The name of the set, from the tags.
     members:
@@ -262,7 +262,7 @@ class Member:
 class Rule:
     """Represent an affinity rule: a set of instances that stay together or apart.
 
-    The rule is never expanded to pairs, of which large sets have many.
+    The rule is never expanded to pairs, because large sets have too many pairs.
 
     Attributes
     ----------
@@ -271,7 +271,7 @@ class Rule:
     name:
         The name of the set in the tags.
     members:
-        In the order of the instances.
+        The members, in the order of the instances.
     """
 
     __slots__ = ("kind", "members", "name")
@@ -288,7 +288,10 @@ def weight_between(one: float, other: float) -> float:
 
 
 def domains_between(one: str, other: str) -> tuple[str, ...]:
-    """Return the failure domains for a pair of members: both domains if each member names one."""
+    """Return the failure domains in which a rule applies to two members, by their tags.
+
+    Both domains apply if each member names one.
+    """
     if one == other or not other:
         return (one,)
     return tuple(sorted((one, other))) if one else (other,)
@@ -301,7 +304,10 @@ if TYPE_CHECKING:
 
 
 def items_of(instances: Iterable[Instance], units: Units) -> list[list[Instance]]:
-    """Return lists of `instances` that move together, each at the position of its first one."""
+    """Return lists of `instances` that move together, each at the position of its first instance.
+
+    `units`: name of an instance -> its colocation group.
+    """
     if not units:
         return [[instance] for instance in instances]
     items: dict[Sequence[str], list[Instance]] = {}
@@ -311,7 +317,10 @@ def items_of(instances: Iterable[Instance], units: Units) -> list[list[Instance]
 
 
 def as_one(item: Sequence[Instance]) -> Instance:
-    """Return one instance with the sums of the amounts of all of `item`, to score it as a whole."""
+    """Return one instance with the sums of the amounts of all of `item`.
+
+    Use it to score a colocation group as a whole.
+    """
     if len(item) == 1:
         return item[0]
     whole = item[0].as_template(item[0].template)
@@ -323,7 +332,7 @@ def as_one(item: Sequence[Instance]) -> Instance:
 
 
 class TagFinding:
-    """Represent something about a tag that an administrator should know.
+    """Represent a problem of a tag that an administrator should know.
 
     Attributes
     ----------

@@ -25,23 +25,24 @@ __all__ = ["Holdings"]
 
 
 class Holdings:
-    """Represent what each node holds, and its free capacity.
+    """Represent the instances and amounts of each node, and its free capacity.
 
     Attributes
     ----------
     columns:
-        One list over nodes per name in `COLUMNS`.
+        For each name in `COLUMNS`, a list with the amount of each node.
     reserved:
-        Per node, MiB kept free for the failover of the worst peer: the maximum over `peers`.
+        For each node, the MiB kept free for the failover of the worst peer: the maximum over
+        `peers`.
     peers:
-        Per node, primary node -> MiB of its instances that reserve memory on this node.
+        For each node, primary node -> MiB of its instances that reserve memory on this node.
     primaries, secondaries:
-        Per node, the instances that it holds in that role, by name.
+        For each node, name -> instance, for the instances that it has in this role.
     exclusion:
-        Counters of the exclusion tags of primaries, per node.
+        For each node, exclusion tag -> the number of primaries with the tag.
     domains:
-        (group, location, exclusion tag) -> number of primaries with that tag on online nodes of
-        that location.
+        (group, location, exclusion tag) -> number of primaries with the tag on online nodes of the
+        location.
     access:
         Which nodes are open to which instances, and the free space of storage pools; None if every
         node is open to all instances.
@@ -84,13 +85,13 @@ class Holdings:
         self.access = None if other.access is None else other.access.copy()
 
     def _add(self, instance: Instance, nodes: tuple[int, ...]) -> None:
-        """Count `instance` on `nodes`, primary first."""
+        """Add the amounts of `instance` to `nodes`, primary first."""
         self._add_primary(instance, nodes[0], nodes[1] if len(nodes) > 1 else None)
         if len(nodes) > 1:
             self._add_secondary(instance, nodes[1], nodes[0])
 
     def _drop(self, instance: Instance, nodes: tuple[int, ...]) -> None:
-        """Subtract the amounts of an instance that is removed."""
+        """Subtract the amounts of a removed `instance` from `nodes`, primary first."""
         if len(nodes) > 1:
             primary, index = nodes[:2]
             self._apply(index, instance.as_secondary, -1)
@@ -115,7 +116,7 @@ class Holdings:
         del self.primaries[index][instance.name]
 
     def _add_primary(self, instance: Instance, index: int, secondary: int | None) -> None:
-        """Make node `index` the primary; `secondary` only matters for location tags."""
+        """Add the amounts of a primary to node `index`; `secondary`: for location tags only."""
         self._apply(index, instance.as_primary, 1)
         if instance.hides_spindles:
             self._hide_spindles(index, instance)
@@ -126,7 +127,10 @@ class Holdings:
         self.primaries[index][instance.name] = instance
 
     def _add_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
-        """Make each node the primary of an instance; all have one shape and no tags."""
+        """Add the amounts of a primary to one node for each of several instances.
+
+        All instances have one shape and no tags. `arrivals`: (instance, its node).
+        """
         first, places = arrivals[0][0], [nodes[0] for _, nodes in arrivals]
         if first.hides_spindles or self.access is not None:
             for instance, nodes in arrivals:
@@ -140,7 +144,9 @@ class Holdings:
             self.primaries[nodes[0]][instance.name] = instance
 
     def _add_secondary(self, instance: Instance, index: int, primary: int) -> None:
-        """Make node `index` the secondary of an instance that has its primary on node `primary`."""
+        """Add the amounts of a secondary to node `index`; the instance has its primary on
+        `primary`.
+        """
         self._apply(index, instance.as_secondary, 1)
         if instance.hides_spindles:
             self._hide_spindles(index, instance)
@@ -158,11 +164,11 @@ class Holdings:
                 column[index] += sign * amount
 
     def _hide_spindles(self, index: int, instance: Instance) -> None:
-        """Leave a node with exclusive storage one spindle less than it needs for `instance`.
+        """Set the free spindles of a node with exclusive storage to one less than `instance` needs.
 
-        This is hail's behaviour: when an instance arrives, what the node had free is forgotten.
-        Later instances subtract from that value, and removing an instance adds nothing. An instance
-        that is on the node in the initial state is already part of what the node reports.
+        This is hail's behaviour: when an instance arrives, the free spindles of the node are
+        forgotten. Later instances subtract from this value, and removing an instance adds nothing.
+        An instance that is on the node in the initial state is already part of the node's report.
         """
         if index in instance.nodes or not self.cluster.nodes[index].exclusive_storage:
             return
@@ -171,7 +177,10 @@ class Holdings:
             self.columns[FREE_SPINDLES][index] = -1
 
     def _count_tags(self, instance: Instance, index: int, secondary: int | None, sign: int) -> None:
-        """Update the tag counters; for `sign` 1 before, for -1 after the change of `instance`."""
+        """Update the tag counters of node `index` for `instance`.
+
+        Call it before the instance is added (`sign` 1), or after it is removed (`sign` -1).
+        """
         node = self.cluster.nodes[index]
         counts = self.exclusion[index]
         if sign > 0:
@@ -188,10 +197,10 @@ class Holdings:
             self.columns[position][index] += sign * amount
 
     def tag_amounts(self, instance: Instance, index: int, secondary: int | None) -> tuple[int, int]:
-        """Return what the tags of a primary add to the columns conflicts and misplaced.
+        """Return the conflicts and the location points that a primary adds to node `index`.
 
-        The result is for `instance` arriving at node `index`; it must not be counted there yet. A
-        forthcoming instance has its exclusion tags, but no location yet.
+        `instance` must not be counted on the node yet. A forthcoming instance has its exclusion
+        tags, but no location yet. `secondary`: the node of its secondary, or None.
         """
         node = self.cluster.nodes[index]
         counts = self.exclusion[index]
@@ -204,9 +213,9 @@ class Holdings:
         return conflicts, misplaced
 
     def domain_conflicts(self, group: int | None) -> int:
-        """Return how many primaries share a location with another of the same exclusion tag.
+        """Return how many primaries share a location with another primary of equal exclusion tag.
 
-        They are counted in the group with this index, or in the whole cluster if it is None. The
+        `group`: the index of the group in which they are counted; None: the whole cluster. The
         first primary of each location and tag does not count.
         """
         totals: dict[tuple[str, str], int] = {}

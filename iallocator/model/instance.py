@@ -20,10 +20,10 @@ __all__ = [
 ]  # fmt: skip
 
 UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
-"""Dynamic utilisation (cpu, memory, disk, network) of an instance without measured values."""
+"""The dynamic utilisation (cpu, memory, disk, network) of an instance without measured values."""
 
 NO_LOAD = (0.0, 0.0, 0.0, 0.0)
-"""Dynamic utilisation if ``--ignore-dynu`` leaves all loads out."""
+"""The dynamic utilisation of every instance with ``--ignore-dynu``."""
 
 NOTHING_ASKED: Mapping[str, Any] = {}
 
@@ -38,9 +38,10 @@ class Backend:
     vcpus:
         Number of virtual cpus.
     auto_balance:
-        True if it is failed over automatically; then its secondary keeps memory free for it.
+        True if the instance is failed over automatically; then its secondary keeps memory free for
+        it.
     spindle_use:
-        Number of spindles that it counts for, as the policy says.
+        The number of spindles for which the instance counts in the policy of its group.
     """
 
     __slots__ = ("auto_balance", "memory", "spindle_use", "vcpus")
@@ -92,7 +93,8 @@ class Status:
     """Configured state of an instance: its admin state, and whether it is forthcoming.
 
     The admin state is ``up``, ``down`` or ``offline``. A forthcoming instance does not exist yet.
-    `word`: the status in a text file, which can say more (``ERROR_down``); "" from other sources.
+    `word`: the status in a text file, which can be more precise (``ERROR_down``); "" from other
+    sources.
     """
 
     __slots__ = ("admin_state", "forthcoming", "word")
@@ -112,25 +114,26 @@ class Instance:
     Attributes
     ----------
     memory, disk:
-        MiB; `disk` is ``disk_space_total``, what the disks take on each node.
+        MiB; `disk` is ``disk_space_total``, the space of the disks on each node.
     template, kind:
-        Name of its disk template, and the properties of that; see `iallocator.model.templates`.
+        The name of the disk template, and the template; see `iallocator.model.templates`.
     local, shared:
-        As in `kind`: `local` is true if its disks take space of its node, `shared` if each node
-        with access to its storage can run it.
+        Properties of the disk template: `local` is true if the disks take space of the node,
+        `shared` if each node with access to the storage can run the instance.
     needs_secondary:
         True if it has a copy of its disks on a secondary node.
     spindles:
-        Sum of the disks' spindles, None if a disk does not say.
+        The sum of the disks' spindles; None if it is unknown for a disk.
     spindles_anywhere:
-        True if nodes with exclusive storage count them even if the disks are not on the node.
+        True if nodes with exclusive storage count the spindles even if the disks are not on the
+        node.
     hides_spindles:
-        True if nodes with exclusive storage count its spindles, but their number is unknown. A
-        node that it is placed on then has no free spindles left, see `Holdings`.
+        True if nodes with exclusive storage count its spindles, but their number is unknown. A node
+        that it is placed on then has no free spindles left, see `Holdings`.
     spindle_use:
-        Spindles it counts for where storage is not exclusive.
+        The spindles for which the instance counts where storage is not exclusive.
     nodes:
-        Indices of its nodes in the cluster, primary first; empty for a new one.
+        The indices of its nodes in the document, primary first; empty for a new instance.
     exclusion, desired:
         Its exclusion tags, and the desired locations of its primary.
     placement_keys, asked_keys:
@@ -138,18 +141,18 @@ class Instance:
     pools:
         The storage pools that hold its disks; None if they follow from the disk template.
     draws:
-        (pool, MiB) of the space that its disks take in pools with their own free space, which
-        is not part of the free disk of nodes.
+        (pool, MiB) of the space that its disks take in pools with their own free space, which is
+        not part of the free disk of nodes.
     requires:
-        (constraint, value) of what its tags require of its nodes, see
+        (constraint, value) for each requirement of its tags on nodes; see
         `iallocator.constraints.table`.
     restricted:
         True if some nodes are not open to it, or might not have enough space in its pools.
     status_word:
         The status in the text file that it was read from; "" from other sources.
     asked:
-        Members of the request of a new instance that do not affect placement but are needed to
-        create it: ``nics``, ``os``, ``hypervisor``. Their values are as sent.
+        Members of the request for a new instance that do not affect placement but are needed to
+        create it: ``nics``, ``os``, ``hypervisor``. The values are unchanged.
     order:
         Position among the instances: lower goes first.
     """
@@ -264,7 +267,7 @@ class Instance:
 
     @property
     def admin_offline(self) -> bool:
-        """Return whether it is marked offline: it takes no cpus and reserves nothing."""
+        """Return whether it is marked offline: such instances use no cpus, reserve nothing."""
         return self.admin_state == "offline"
 
     @property
@@ -274,7 +277,7 @@ class Instance:
 
     @property
     def takeover_memory(self) -> int:
-        """Return the MiB that a node needs free to become its secondary: the memory of a failover.
+        """Return the free MiB that a node needs to become its secondary: the memory of a failover.
 
         Return None for an instance that is marked offline or that is not failed over automatically.
         """
@@ -283,7 +286,8 @@ class Instance:
     def keep_in(
         self, pools: tuple[Pool, ...], draws: tuple[tuple[Pool, int], ...], external: bool
     ) -> None:
-        """Set `pools` and `draws` of its disks, and whether they are on shared storage.
+        """Set `pools` and `draws` of the disks, and whether they are on shared storage
+        (`external`).
 
         Call it before the instance is placed anywhere.
         """
@@ -315,7 +319,7 @@ class Instance:
 
     @property
     def own_disk(self) -> int:
-        """Return the MiB that its disks take of a node's free disk, as the node reports that."""
+        """Return the MiB that the disks take of the free disk that their node reports."""
         if not self.local:
             return 0
         return self.disk - sum(amount for _, amount in self.draws) if self.draws else self.disk
@@ -337,7 +341,7 @@ class Instance:
 
     @property
     def external(self) -> bool:
-        """Return whether its disks are on shared storage, for any node with access to it."""
+        """Return whether the disks are on shared storage, for any node with access to it."""
         return self.shared and self.kind.has_disks
 
     @property
@@ -346,7 +350,7 @@ class Instance:
         return self.kind.nodes
 
     def as_template(self, template: str) -> Instance:
-        """Return a copy that has its disks of another template, and has no nodes yet."""
+        """Return a copy with disks of another template, and without nodes."""
         twin = Instance(
             self.name,
             Backend(self.memory, self.vcpus, self.auto_balance, self.spindle_use),

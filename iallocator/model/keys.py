@@ -1,4 +1,4 @@
-"""Placement keys: names with a value, and a weight that says how important equal values are."""
+"""Placement keys: names with a value, and a weight for the importance of equal values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ LEVELS = (
     "first disk product offer", "first disk", "network product offer", "network",
     "first nic product offer", "first nic",
 )  # fmt: skip
-"""The objects that can have a key. Of keys with one name, the one later in this list applies."""
+"""The objects that can have a key. Of several keys with one name, the last in this list applies."""
 
 CLASSES = ("customer", "system", "special")
-"""The author of a key: the customer; the administrator; the administrator, for computed values."""
+"""The classes of keys: set by the customer, by the administrator, or by the administrator for
+computed values."""
 
 SPECIAL = {
     "#RAM": "#RAM", "#CPU": "#CPU", "#LOAD": "#LOAD", "ram": "#RAM", "cpu": "#CPU", "load": "#LOAD",
 }  # fmt: skip
-"""Each spelling of a special key -> its name."""
+"""Each spelling of the name of a special key -> the name with ``#``."""
 
 
 class PlacementKey:
@@ -54,13 +55,11 @@ class PlacementKey:
 
 
 def in_force(keys: Iterable[PlacementKey], system: bool) -> dict[str, PlacementKey]:
-    """Return the keys of one class that apply, by name.
+    """Return name -> key, for the keys of one class that apply.
 
-    Of keys with one name, the one of the lowest level applies; on one level the last.
-
-    A key without weight is ignored. Customers cannot set names that begin with ``#``.
-    Administrators cannot set names that begin with ``_``, which nodes use for the keys of
-    customers.
+    Of several keys with one name, the key of the lowest level applies; on one level, the last. Keys
+    without weight are ignored. Customers cannot set names that begin with ``#``. Administrators
+    cannot set names that begin with ``_``, which nodes use for the keys of customers.
     """
     foreign = "_" if system else "#"
     best: dict[str, PlacementKey] = {}

@@ -34,10 +34,10 @@ REPLACE_SECONDARY = "replace_secondary"
 FAILOVER_TO = "failover_to"
 
 LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
-"""Elementary move -> how balancers write it."""
+"""Elementary move -> its notation in balancers."""
 
 ElementaryMove = tuple[str, int]
-"""A kind of move and the index of its target node (of `FAILOVER`: the new primary)."""
+"""A kind of move and the index of its target node; for `FAILOVER`, the new primary."""
 
 
 class Move:
@@ -50,7 +50,7 @@ class Move:
     before, after:
         The nodes of the instance, primary first; `before` is () if it is not placed yet.
     steps:
-        The elementary moves from `before` to `after`, in order; () where only the end matters.
+        The elementary moves from `before` to `after`, in order; () if only the result matters.
     """
 
     __slots__ = ("after", "before", "instance", "steps")
@@ -69,7 +69,7 @@ class Move:
 
     @classmethod
     def by_steps(cls, instance: Instance, before: Nodes, steps: Sequence[ElementaryMove]) -> Move:
-        """Return the move that `steps` make of an instance on the nodes `before`."""
+        """Return the move of `instance` from the nodes `before` by these elementary `steps`."""
         return cls(instance, before, places_after(before, steps), steps)
 
     def __repr__(self) -> str:
@@ -100,11 +100,11 @@ class Move:
 
     @property
     def copied(self) -> int:
-        """Return the MiB that are copied between nodes; see `traffic`."""
+        """Return the MiB that the move copies between nodes: of disks and live migrations."""
         return traffic(self.instance, self.letters)
 
     def notation(self, cluster: Cluster) -> str:
-        """Return the steps as balancers write them: ``f r:node3 f``."""
+        """Return the steps in the notation of balancers: ``f r:node3 f``."""
         return " ".join(
             "f" if kind == FAILOVER else f"{LETTERS[kind]}:{cluster.nodes[target].name}"
             for kind, target in self.steps
@@ -124,10 +124,11 @@ def replay(state: State, moves: Iterable[Move]) -> None:
 
 
 def traffic(instance: Instance, letters: Sequence[str]) -> int:
-    """Return the MiB that travel between nodes: ``r`` copies the disks, a migration the memory.
+    """Return the MiB that elementary moves copy between nodes; `letters`: their notation.
 
-    To fail over an instance that does not run copies nothing, and so does any move of a
-    forthcoming instance, which has no disks yet.  To move an instance on local disks copies these.
+    ``r`` copies the disks, and a migration the memory. The failover of an instance that does not
+    run copies nothing. A forthcoming instance has no disks yet, so its moves copy nothing. Moving
+    an instance on local disks copies these disks.
     """
     if instance.forthcoming:
         return 0

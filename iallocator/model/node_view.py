@@ -1,8 +1,8 @@
 """A view of one node, or of many nodes at once, for the checks and statistics.
 
-Every attribute of a `NodeView` is either a number (one node) or an array (all candidates). The
-formulas of `iallocator.scoring.metrics` and the checks of `iallocator.limits` are written once and
-work on both.
+Every attribute of a `NodeView` is a number (one node) or an array (all candidates). The formulas of
+`iallocator.scoring.metrics` and the checks of `iallocator.limits` are written once and work on
+both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
             """Return whether the constraint `by` excludes `instance` from the nodes."""
 
         def why(self, instance: Instance, by: str) -> str:
-            """Return the reason why the constraint excludes the node."""
+            """Return the reason why the constraint `by` excludes `instance` from the node."""
 
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 NO_CPUS = 1e-9
-"""Cpus of a node without cpus, to avoid division by 0: any virtual cpu is too many for it."""
+"""The cpus of a node without cpus, to avoid a division by 0: any virtual cpu exceeds them."""
 
 
 def _inverse(value: float) -> float:
@@ -51,7 +51,7 @@ def _inverse(value: float) -> float:
 def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
     """Return the `CAPACITIES` of `node`; `min_disk` is the share of disk to keep free (0 to 1).
 
-    If the node has a disk reserve of its own, the larger amount stays free.
+    If the node also has a disk reserve, the larger amount stays free.
     """
     exclusive = node.exclusive_storage
     per_disk = 0.0 if exclusive else _inverse(node.total_disk)
@@ -115,7 +115,7 @@ class OneSite:
         return self._access.bars(self._index, instance, by)
 
     def why(self, instance: Instance, by: str) -> str:
-        """Return the reason for the exclusion, with the numbers."""
+        """Return the reason why the constraint `by` excludes `instance`, with amounts."""
         return self._access.why(self._index, instance, by)
 
 
@@ -208,7 +208,7 @@ class NodeView:
         return _capacities_of(self)
 
     def plus(self, vector: Sequence[float], reserved: Quantity) -> NodeView:
-        """Return a view of these nodes after adding `vector`, with `reserved` MiB of memory."""
+        """Return a view of these nodes with `vector` added and `reserved` MiB reserved."""
         return NodeView(
             [
                 quantity + amount if amount else quantity
@@ -220,9 +220,10 @@ class NodeView:
         )
 
     def hide_spindles(self, now: bool) -> None:
-        """Leave nodes with exclusive storage without free spindles, see `Holdings`.
+        """Set the free spindles of nodes with exclusive storage to -1, for unknown spindles.
 
-        If `now` is false, only the count with forthcoming instances changes.
+        If `now` is false, only the count with forthcoming instances is set. hail does it for an
+        instance that does not state its spindles.
         """
         self.free_spindles_later = _hidden(self.free_spindles_later, self.exclusive)
         if now:

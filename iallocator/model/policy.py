@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Sized(Protocol):
-        """The sizes that a policy checks; see `iallocator.model.instance.Instance`."""
+        """The sizes of an instance that a policy checks."""
 
         template: str
         memory: int
@@ -27,7 +27,7 @@ __all__ = ["Interval", "Policy", "Spec"]
 
 
 class Spec:
-    """One end of an interval of a policy, or its standard size.
+    """The lower or upper end of an interval of a policy, or its standard size.
 
     Memory and disk are in MiB; ``disk`` is the size of each disk, not their sum.
     """
@@ -48,17 +48,17 @@ class Spec:
 DEFAULT_MIN = Spec(128, 1, 1024, 1, 1, 1)
 DEFAULT_MAX = Spec(32768, 8, 2**20, 16, 8, 12)
 DEFAULT_STD = Spec(128, 1, 1024, 1, 1, 1)
-"""The smallest, largest and standard instance of a group without a policy; as of Ganeti."""
+"""The standard size in Ganeti, for a group without a policy: smallest, largest and standard."""
 
 DEFAULT_VCPU_RATIO = 4.0
-"""Virtual cpus for each cpu of a node; as of Ganeti."""
+"""Ganeti's default for the most virtual cpus per cpu of a node."""
 
 DEFAULT_SPINDLE_RATIO = 32.0
-"""Spindle use of instances for each spindle of a node; as of Ganeti."""
+"""Ganeti's default for the most spindle use of instances per spindle of a node."""
 
 
 class Interval:
-    """Smallest and largest acceptable size, both included."""
+    """An interval of sizes that a policy accepts; both ends are included."""
 
     __slots__ = ("high", "low")
 
@@ -67,11 +67,11 @@ class Interval:
         self.high = high
 
     def rejects(self, instance: Sized, exclusive: bool) -> str | None:
-        """Return why `instance` lies outside of the interval, or None.
+        """Return the reason why `instance` is outside of the interval, or None.
 
-        The minimum is tested first, then the maximum, each in the order memory,
-        disk sizes, vcpus, spindles, number of disks.  With `exclusive` storage the
-        spindles of the disks are compared, otherwise the instance's ``spindle_use``.
+        The minimum is tested first, then the maximum, each in the order memory, disk sizes, vcpus,
+        spindles, number of disks. With `exclusive` storage, the spindles of the disks are compared,
+        otherwise the instance's ``spindle_use``.
         """
         spindles = instance.spindles if exclusive else instance.spindle_use
         has_disks = TEMPLATES[instance.template].has_disks
@@ -90,10 +90,10 @@ class Interval:
 
 
 class Policy:
-    """The ipolicy of a group.
+    """The instance policy (ipolicy) of a group.
 
-    ``vcpu_ratio``: virtual cpus per cpu at most; ``spindle_ratio``: instance
-    spindles per spindle of the node at most.
+    ``vcpu_ratio``: the most virtual cpus per cpu. ``spindle_ratio``: the most spindles of instances
+    per spindle of a node.
     """
 
     __slots__ = ("intervals", "spindle_ratio", "standard", "templates", "vcpu_ratio")
@@ -113,10 +113,10 @@ class Policy:
         self.spindle_ratio = spindle_ratio
 
     def rejects(self, instance: Sized, exclusive: bool) -> str | None:
-        """Return why the policy rejects `instance`, or None.
+        """Return the reason why the policy rejects `instance`, or None.
 
-        Its size must lie in at least one interval (the reason is that of the first),
-        and its template must be allowed.
+        The size must be in at least one interval; the reason is that of the first interval. The
+        template must be allowed.
         """
         first: str | None = None
         for interval in self.intervals:

@@ -1,7 +1,7 @@
 """The placement of all instances, and the free capacity of each node.
 
 Every change goes through `place` and `remove`, updates a few rows, and can be undone exactly with
-`trial`. `iallocator.model.holdings` says what is counted.
+`trial`. `iallocator.model.holdings` defines the amounts that are counted.
 """
 
 from __future__ import annotations
@@ -37,21 +37,31 @@ if TYPE_CHECKING:
 __all__ = ["LAST", "State", "Trial", "derived"]
 
 MISSING_MEMORY, MISSING_DISK = 512, 1024
-"""MiB of memory and of disk that a node may lack before its data count as inconsistent."""
+"""The MiB of memory, and of disk, that a node may lack before its data count as inconsistent."""
 
 LAST = inf
-"""The order of an instance that comes after all others."""
+"""The order of an instance that is after all others."""
 
 
 def derived(kept: Kept[K, V], key: K, counter: object, compute: Callable[[], V]) -> V:
-    """Return the value of `key`, computed again only if `counter` has changed since.
+    """Return the cached value of `key`, computed again if `counter` has changed since.
 
-    Everything that follows from a state and is kept goes through this function. `counter` is
-    the change counter of all that `compute` reads: `State.version` (the state, in trials too),
-    `State.stamps` of one or several nodes (those nodes, in trials too), or the version of a rule in
-    its `RuleCounts`.
-    Cost: a look-up. For values of a whole state with keys of their own, keep a dictionary:
-    ``derived(kept, None, state.version, dict)`` is empty again after each change.
+    Every cache of values that depend on a state uses this function. `counter` is the change counter
+    of everything that `compute` reads: `State.version` (the state, in trials too), `State.stamps`
+    of one or several nodes (those nodes, in trials too), or the version of a rule in its
+    `RuleCounts`. Cost: a look-up. For values of a whole state with keys of their own, keep a
+    dictionary: ``derived(kept, None, state.version, dict)`` is empty again after each change.
+
+    Parameters
+    ----------
+    kept:
+        The cache.
+    key:
+        The key of the value.
+    counter:
+        The present change counter.
+    compute:
+        Returns the value.
     """
     entry = kept.get(key)
     if entry is None or entry[0] != counter:
@@ -60,17 +70,17 @@ def derived(kept: Kept[K, V], key: K, counter: object, compute: Callable[[], V])
 
 
 class State(Holdings):
-    """Represent the placement of all instances and what each node holds (see `Holdings`).
+    """Represent the placement of all instances, and the amounts of each node.
 
     Attributes
     ----------
     where:
-        Instance name -> the nodes it is on now, primary first.
+        Name of an instance -> its present nodes, primary first.
     version:
-        Number of the state: equal numbers mean equal states. Each change makes a new number; the
-        end of a trial restores the number before it.
+        The number of the state: equal numbers mean equal states. Each change makes a new number;
+        the end of a trial restores the number before it.
     stamps:
-        Number of the state of each node: equal numbers mean that the node is unchanged.
+        The number of the state of each node: equal numbers mean that the node is unchanged.
     """
 
     __slots__ = ("_changes", "_journal", "_noted", "stamps", "version", "where")
@@ -111,9 +121,10 @@ class State(Holdings):
     def _start(self) -> None:
         """Count the instances of the document, then apply what the nodes report.
 
-        Free memory is the smaller of what the instances leave and what the node reports. Free disk
-        and spindles are as reported. If more memory may be allocated than the node has, both values
-        are multiplied by that ratio, or what the node lends is added (`Node.lent_memory`).
+        Free memory is the smaller of two values: the memory that the instances leave, and the free
+        memory that the node reports. Free disk and spindles are as reported. With a strategy that
+        overcommits memory, both values are multiplied by the ratio; with a memory ratio,
+        `Node.lent_memory` is added.
         """
         for instance in self.cluster.instances:
             if instance.nodes:
@@ -143,11 +154,11 @@ class State(Holdings):
             columns[CPU_LOAD][index] += node.own_cpu_load
 
     def _spindles_later(self, index: int, pending: float) -> float:
-        """Return the free spindles of a node after its forthcoming instances take `pending` ones.
+        """Return the free spindles of a node after its forthcoming instances take `pending`
+        spindles.
 
-        If a forthcoming instance does not say how many spindles it takes, the result is below 0, so
-        that the node accepts no more instances. It is lower for each such instance that is read
-        later.
+        If a forthcoming instance does not state its spindles, the result is below 0, so that the
+        node accepts no more instances.
         """
         node = self.cluster.nodes[index]
         here = self.instances_on(index) if node.exclusive_storage else ()
@@ -182,7 +193,7 @@ class State(Holdings):
     def unexplained(self) -> Iterator[tuple[Node, float, float]]:
         """Yield each node with inconsistent data, and the missing MiB of memory and of disk.
 
-        These nodes report less free capacity than their instances explain. As `missing`, it is only
+        These nodes report less free capacity than their instances explain. The result is only
         meaningful for the initial state.
         """
         for index, node in enumerate(self.cluster.nodes):
@@ -200,8 +211,10 @@ class State(Holdings):
         self._add(instance, nodes)
 
     def place_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
-        """Place each instance on its one node; they differ in name and order, and have no tags.
-        The result equals that of one `place` after the other, in less time.
+        """Place each instance on its one node; they differ in name and order only, and have no
+        tags.
+
+        The result equals that of several calls of `place`, in less time.
         """
         for instance, nodes in arrivals:
             self._record(instance.name, nodes)
@@ -218,8 +231,8 @@ class State(Holdings):
     def keep_disks(self, instance: Instance, nodes: tuple[int, ...], sign: int = 1) -> None:
         """Count only the disks that `instance` has on `nodes`.
 
-        This is for an instance that is stopped and cannot be placed: its disks stay. `sign` -1
-        undoes it.
+        Use it for an instance that is stopped and cannot be placed: its disks stay. `sign` -1
+        undoes the call.
         """
         self._changes += 1
         self.version = self._changes
@@ -233,7 +246,8 @@ class State(Holdings):
     def impersonate(self, instance: Instance, other: Instance) -> None:
         """Replace `instance` by `other` among the primaries of its node; only in a trial.
 
-        What the node holds does not change. If `other` is on that node, too, it becomes the last.
+        The amounts of the node do not change. If `other` is on that node, too, it becomes the last
+        of the primaries.
         """
         index = self.where[instance.name][0]
         self._changes += 1
@@ -259,7 +273,9 @@ class State(Holdings):
         return self._journal is not None
 
     def trial(self) -> Trial:
-        """Return a ``with`` block that undoes, at its end, every change made inside it."""
+        """Return a context manager that undoes, at its end, every change of the state inside the
+        block.
+        """
         return Trial(self)
 
     def _record(self, name: str, nodes: tuple[int, ...] | None) -> None:
@@ -328,7 +344,7 @@ class _SavedPlace:
 
 
 class Trial:
-    """Undo, at the end of the block, every change made to the state inside it."""
+    """Context manager that undoes, at the end of its block, every change of the state inside it."""
 
     __slots__ = ("_noted", "_outer", "_state", "_version")
 

@@ -25,13 +25,18 @@ if TYPE_CHECKING:
         """
 
         def nodes_for(self, instance: Instance) -> frozenset[int] | None:
-            """Return the nodes that it allows for `instance`; None means all nodes."""
+            """Return the nodes that the constraint allows for `instance`; None means all nodes."""
 
         def why(self, index: int, instance: Instance) -> str:
-            """Return why node `index` is not among them; the words go on from the node's name."""
+            """Return why the constraint does not allow node `index`; the words follow the node's
+            name.
+            """
 
         def words(self, instance: Instance, third: bool, brief: bool = False) -> str:
-            """Return what a node must do or have for `instance`, see `Cluster.access_words`."""
+            """Return, in words, what a node must do or have for `instance`.
+
+            `third`: the verb is in the third person. `brief`: only names.
+            """
 
 
 __all__ = [
@@ -42,13 +47,13 @@ __all__ = [
 INTERNAL, EXTERNAL = "internal", "external"
 
 LVM: Pool = (INTERNAL, "lvm")
-"""The volume group that a node's free disk describes."""
+"""The volume group of which nodes report the free space as free disk."""
 
 FILE: Pool = (INTERNAL, "file")
 
 
 def presumed(template: str) -> tuple[Pool, ...]:
-    """Return the pools of an instance if only its disk template is known."""
+    """Return the pools of an instance of this `template` if nothing else about them is known."""
     kind = TEMPLATES[template]
     if not kind.has_disks:
         return ()
@@ -56,7 +61,7 @@ def presumed(template: str) -> tuple[Pool, ...]:
 
 
 def pools_of(instance: Instance) -> tuple[Pool, ...]:
-    """Return the pools of the disks of `instance`: one, several volume groups, or none."""
+    """Return the pools of the disks of `instance`: one pool, several volume groups, or none."""
     return presumed(instance.template) if instance.pools is None else instance.pools
 
 
@@ -66,21 +71,21 @@ def pool_name(pool: Pool) -> str:
 
 
 class NodePools:
-    """Represent what a document says about the pools that one node has access to.
+    """Represent the pools of one node, as a document states them.
 
     Attributes
     ----------
     pools:
-        The pools that it names.
+        The pools that the node names.
     listed:
         True if the node has access to no other pools. If false, the list is complete only for the
         types in `stated`.
     stated:
-        Storage types of which all pools that instances name are in `pools`.
+        The storage types of which all pools that instances name are in `pools`.
     sizes:
         Pool -> (total, free) in MiB; None for an unknown size.
     lists_volumes:
-        True if `pools` has all volume groups of the node. Says nothing about other storage.
+        True if `pools` has all volume groups of the node, even if other pools are missing.
     """
 
     __slots__ = ("listed", "lists_volumes", "pools", "sizes", "stated")
@@ -101,39 +106,39 @@ class NodePools:
 
     @property
     def has_internal(self) -> bool:
-        """Return whether the node may have storage of its own."""
+        """Return whether the node may have local storage."""
         return not self.listed or any(kind == INTERNAL for kind, _ in self.pools)
 
     @property
     def has_volumes(self) -> bool:
-        """Return whether the node names a volume group among its pools, and does not list all."""
+        """Return whether the node names a volume group, but does not list all of them."""
         return not self.lists_volumes and any(
             kind == INTERNAL and name != FILE[1] for kind, name in self.pools
         )
 
 
 class Storage:
-    """Represent which nodes have access to which pools, and which pools have a measured size.
+    """Represent the access of nodes to storage pools, and the pools with a measured size.
 
     Attributes
     ----------
     named:
-        The pools that some node names.
+        The pools that at least one node names.
     stated:
         The pools that the document names for some instance. Pools that follow from a disk template
         only are not among them.
     volumes:
-        True if nodes name volume groups. Only then are those of disks compared with them.
+        True if nodes name volume groups. Only then the volume groups of disks are checked.
     volume_groups:
         The volume groups that nodes list or disks are in, if some node lists its volume groups;
         else empty.
     reported:
-        The pools that a node's free disk describes.
+        The pools of which nodes report the free space as free disk.
     measured:
         The other internal pools of which some node reports the free space.
     by_group:
-        Index of a group -> disk template -> the pool of such instances in the group, if the
-        document names it.
+        Index of a group -> disk template -> the pool of instances of this template in the group, if
+        the document names it.
     """
 
     __slots__ = ("_access", "_listed", "_reach", "_single", "by_group", "measured", "named",
@@ -166,7 +171,7 @@ class Storage:
         self._single: dict[Pool, frozenset[int]] = {}
 
     def state_pools(self, pools: Iterable[Pool]) -> bool:
-        """Add the pools that the document names for an instance; return whether some are new."""
+        """Add the pools that the document names for an instance; return whether any pool is new."""
         new = set(pools) - self.stated
         if new:
             self.stated |= new
@@ -175,11 +180,11 @@ class Storage:
         return bool(new)
 
     def by_template(self, template: str) -> set[Pool | None]:
-        """Return the pool of this template in each group; None for a group that names no pool."""
+        """Return the pools of `template` in all groups; None for a group that names no pool."""
         return {pools.get(template) for pools in self.by_group.values()}
 
     def knows(self, pool: Pool) -> bool:
-        """Return whether some node names this volume group, or lists all of its pools."""
+        """Return whether a node names this volume group, or lists all of its pools."""
         return pool in self.volume_groups or pool in self.named or self._listed
 
     def reaches(self, index: int, pool: Pool) -> bool:
@@ -222,7 +227,7 @@ class Storage:
         return nodes if len(nodes) < len(self._access) else None
 
     def why(self, index: int, instance: Instance) -> str:
-        """Return which pool of `instance` node `index` has no access to."""
+        """Return, in words, the pool of `instance` to which node `index` has no access."""
         pool = next(pool for pool in pools_of(instance) if index not in self.nodes_of(pool))
         return f"does not have access to storage pool {pool_name(pool)}"
 
@@ -254,12 +259,10 @@ _SILENT = NodePools()
 
 
 class NodeAccess:
-    """Represent what nodes have for instances that may not be placed everywhere.
+    """Represent the access of nodes for restricted instances, and the free space of their pools.
 
-    That is access (`Cluster.restrictions`), and the free space of the measured pools of each node,
-    which placements change.
-
-    `free` has one mapping per node: pool -> MiB. A pool that is missing is not limited.
+    Access is that of `Cluster.restrictions`. Placements change the free space of the measured
+    pools: `free` has for each node pool -> MiB. A pool that is missing is not limited.
     """
 
     __slots__ = ("_restrictions", "_storage", "free")
@@ -289,7 +292,9 @@ class NodeAccess:
                 free[pool] -= sign * amount
 
     def nodes_for(self, instance: Instance, by: str) -> frozenset[int] | None:
-        """Return the nodes that the constraint called `by` allows; None means all nodes."""
+        """Return the nodes that the constraint called `by` allows for `instance`; None means all
+        nodes.
+        """
         restriction = self._restrictions.get(by)
         return None if restriction is None else restriction.nodes_for(instance)
 
@@ -308,7 +313,7 @@ class NodeAccess:
         return any(pool in free and free[pool] - amount <= 0 for pool, amount in instance.draws)
 
     def why(self, index: int, instance: Instance, by: str) -> str:
-        """Return the reason for `bars`, with the numbers."""
+        """Return why the constraint `by` rejects `instance` on node `index`, with amounts."""
         nodes, free = self.nodes_for(instance, by), self.free[index]
         if nodes is not None and index not in nodes:
             return self._restrictions[by].why(index, instance)

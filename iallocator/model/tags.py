@@ -25,7 +25,7 @@ MIGRATION = "htools:migration:"
 ALLOW_MIGRATION = "htools:allowmigration:"
 
 KINDS = (EXCLUSION, LOCATION, DESIRED, MIGRATION, ALLOW_MIGRATION)
-"""All kinds of cluster tags that htools evaluates."""
+"""The kinds of cluster tags that htools evaluates."""
 
 FIX_STORAGE, MIGRATE, FAILOVER, REINSTALL = REPAIR_TYPES = (
     "fix-storage", "migrate", "failover", "reinstall",
@@ -34,7 +34,7 @@ FIX_STORAGE, MIGRATE, FAILOVER, REINSTALL = REPAIR_TYPES = (
 
 
 def doubtful(tag: str) -> bool:
-    """Return whether a cluster tag begins like those of htools but might be none of them."""
+    """Return whether a cluster tag begins with ``htools:`` but is no complete tag of htools."""
     if not tag.startswith("htools:"):
         return False
     whole = tag.startswith(KINDS) and tag not in KINDS
@@ -42,7 +42,7 @@ def doubtful(tag: str) -> bool:
 
 
 def _values(cluster_tags: Sequence[str], kind: str) -> tuple[str, ...]:
-    """Return the non-empty rest of the cluster tags that begin with `kind`."""
+    """Return the rest of each cluster tag that begins with `kind`, unless the rest is empty."""
     return tuple(tag[len(kind) :] for tag in cluster_tags if tag.startswith(kind) and tag != kind)
 
 
@@ -61,7 +61,7 @@ class _Prefixes:
 
 
 class InstanceTags:
-    """Read the exclusion tags and desired locations from the tags of instances.
+    """Reads the exclusion tags and desired locations of instances from their tags.
 
     The cluster tags name the prefixes of these tags; `more` are further exclusion prefixes.
     """
@@ -84,14 +84,15 @@ class InstanceTags:
 
 
 def exclusion_prefixes(cluster_tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the prefixes of instance tags that keep instances apart, by the cluster tags."""
+    """Return the prefixes of exclusion tags of instances that the cluster tags name."""
     return _values(cluster_tags, EXCLUSION)
 
 
 def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
-    """Set what the tags of `cluster` mean for its nodes and instances.
+    """Set the meaning of tags for the nodes and instances of `cluster`.
 
-    `exclusion`: further prefixes of tags that keep instances apart.
+    Migration tags, locations, exclusion tags and desired locations are set. `exclusion`: further
+    prefixes of exclusion tags.
     """
     locations = _values(cluster.tags, LOCATION)
     migrations = _values(cluster.tags, MIGRATION)
@@ -113,10 +114,10 @@ def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
 
 
 def new_conflict(instance: Instance, others: Iterable[Instance]) -> str:
-    """Return the name of one of `others` with which `instance` shares an exclusion tag anew.
+    """Return the name of one of `others` that has an exclusion tag of `instance`, or "".
 
-    Two instances that share their primary node in the initial state do not conflict anew,
-    wherever both move. Returns "" if there is no new conflict.
+    Two instances that share their primary node in the initial state are not in a new conflict,
+    wherever both move; they are ignored.
     """
     tags = set(instance.exclusion)
     if not tags:

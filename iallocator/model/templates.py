@@ -1,7 +1,7 @@
-"""The disk templates of Ganeti, in one table: where data is stored, and what follows from that.
+"""The disk templates of Ganeti, in one table: where each stores data, and its properties.
 
-To add a template, add a row to `TEMPLATES`. No other code compares names of templates, except
-to create an instance of a certain template.
+To add a template, add a row to `TEMPLATES`. No other code compares names of templates, except to
+create an instance of a certain template.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ __all__ = [
 ]  # fmt: skip
 
 VOLUMES = "volumes"
-"""Disks are in a volume group of the node: they take its free disk and its spindles."""
+"""Storage of templates with disks in a volume group; they take disk and spindles of the node."""
 
 FILES = "files"
-"""Disks are files of the node, in space that its free disk does not include."""
+"""Storage of templates with disks as files of the node, which its free disk does not include."""
 
 SHARED = "shared"
-"""Disks are on storage that several nodes have access to."""
+"""Storage of templates with disks on storage that several nodes have access to."""
 
 NOWHERE = "nowhere"
-"""There are no disks."""
+"""Storage of templates without disks."""
 
 
 class Template:
     """One disk template.
 
-    The properties `relocatable`, `migrates`, `survives_failure` and `planners_move` are the same
-    for all templates of Ganeti: they are true if more than one node has the data. They are
-    separate because a future template may differ.
+    In all templates of Ganeti, the properties `relocatable`, `migrates`, `survives_failure` and
+    `planners_move` have one value: true if more than one node has the data. They are separate
+    because a future template may differ.
 
     Attributes
     ----------
     name:
-        As in Ganeti.
+            The name in Ganeti.
     storage:
         `VOLUMES`, `FILES`, `SHARED` or `NOWHERE`.
     nodes:
         How many nodes an instance has: 2 if a secondary node has a copy of the disks, else 1.
     metadata:
-        MiB that each disk takes in addition to its size, on each node.
+        The MiB that each disk takes on each node in addition to its size.
     disk_key, parameter_key:
         The member of a disk, and the disk parameter of a group, that name the storage pool; or "".
     recreated_if_strict:
@@ -108,12 +108,12 @@ class Template:
         return not self.shared and self.nodes == 1
 
     def on_shared_storage(self) -> Template:
-        """Return the template of instances with this name that have their disks on `SHARED`."""
+        """Return the template with this name for instances that have their disks on `SHARED`."""
         return Template(self.name, SHARED, self.nodes, self.metadata)
 
 
 DRBD, PLAIN, DISKLESS, EXT = "drbd", "plain", "diskless", "ext"
-"""Templates that some requests or commands create."""
+"""The names of templates that some requests or commands create."""
 
 TEMPLATES = {
     template.name: template
@@ -129,7 +129,7 @@ TEMPLATES = {
         Template("sharedfile", SHARED, in_htools=(2, "DTSharedFile")),
     )
 }
-"""Name -> template, by name."""
+"""Name of a template -> the template, by name."""
 
 
 def in_htools_order() -> tuple[str, ...]:

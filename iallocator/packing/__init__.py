@@ -1,16 +1,16 @@
-"""Bin packing: which items fit into which bins, and which have to be left out.
+"""Bin packing: choose a bin for each item, and leave out as little as possible.
 
-An item is an instance, or a colocation group, which goes to one node as a whole.  A bin is a node.
-The dimensions are memory, disk and any other limited amounts; each item lists the bins that it may
-go to (storage pools, migration tags).  An item that is left out costs its price, or its memory.
+An item is an instance, or a colocation group, which must be on one node as a whole. A bin is a
+node. The dimensions are memory, disk and any other limited amounts. Each item lists the bins that
+it may go to (storage pools, migration tags). An item that is left out costs its price, or its
+memory.
 
 `Packing` has three stages: best fit, lower bounds, and branch and bound within a limit of work.
-Best fit takes the items that few bins accept first, of those the largest.  If that leaves out more
-than the bounds prove, it is tried again with the items first that cost most for their memory, and
-with the largest items first, whatever bins they may go to.  Of bins that the same items may go to,
-only the largest are considered, as many as there are items. `dual_feasible_functions` has stronger
-bounds for proofs, `fill_exactly` an exact solution by integer programming for many items of few
-sizes.
+Best fit first packs the items that few bins accept, and of them the largest. If the cost is above
+the bounds, best fit packs again in two other orders: first the items that cost most for their
+memory, and first the largest items. Of bins that the same items may go to, only the largest are
+considered, as many as there are items. `dual_feasible_functions` has stronger bounds for proofs,
+`fill_exactly` an exact solution by integer programming for many items of few sizes.
 
 Cost for *m* items, *n* bins and *s* different sets of bins: best fit O(s n log n + m n), where the
 last factor is the shift of a list; a bound O(s (m + n)); a step of branch and bound O(n log n).
@@ -41,28 +41,29 @@ if TYPE_CHECKING:
 __all__ = ["Bins", "Item", "Packed", "Packing", "fill_exactly"]
 
 MOST_BINS_TRIED = 30_000
-"""Bins that one search looks at: about 20 ms."""
+"""The most bins that one search tries; they take about 20 ms."""
 
 DEEPEST = 300
-"""With more items there is no exact search: `MOST_BINS_TRIED` bins would change only the last."""
+"""The most items for which there is an exact search; with more items, `MOST_BINS_TRIED` bins would
+change only the last items."""
 
 MOST_PATTERNS = 20_000
-"""The program of `fill_exactly` has no more patterns than this, of all bins together."""
+"""The most patterns of all bins together in the program of `fill_exactly`."""
 
 
 class Item:
-    """An instance or a colocation group, which goes to one bin as a whole.
+    """An instance or a colocation group, which is packed into one bin as a whole.
 
     Attributes
     ----------
     memory, disk:
-        MiB that it needs.
+        The MiB that the item needs.
     bins:
-        The positions of the bins that it may go to.
+        The positions of the bins that the item may go to.
     price:
-        The cost of leaving it out, at least one; not used if the cost is its memory.
+        The cost of leaving the item out, at least one; not used if the cost is its memory.
     others:
-        The amounts that it needs of other limited resources, in the order of `Bins.others`.
+        The amounts that the item needs of other limited resources, in the order of `Bins.others`.
     """
 
     __slots__ = ("bins", "disk", "memory", "others", "price")
@@ -88,12 +89,12 @@ class Packed:
     Attributes
     ----------
     cost:
-        The cost of all items left out; infinite if every solution found costs more than
-        the `most` of the packing.
+        The cost of all items left out; infinite if every solution found costs more than the `most`
+        of the packing.
     least:
         A lower bound of the cost of every solution; equal to `cost` if the solution is optimal.
     places:
-        Per item its bin, or None if it is left out.
+        For each item its bin, or None if the item is left out.
     """
 
     __slots__ = ("cost", "least", "places")
@@ -110,7 +111,7 @@ class Bins:
     Attributes
     ----------
     memory, disk:
-        MiB.
+        The free MiB of each bin.
     others:
         The free amounts of the resources of `Item.others`; empty if there are none.
     order:
@@ -138,18 +139,18 @@ class Packing(BranchAndBound):
     Parameters
     ----------
     items, bins:
-        What is packed, and into what.  A bin with a negative free amount takes no item.
+        The items to pack, and the bins. A bin with a negative free amount accepts no item.
     by_memory:
         Whether an item that is left out costs its memory (MiB) instead of its price.
     most:
-        Solutions that cost more are not searched for.
+        The highest cost of a solution; the search ignores solutions that cost more.
     enough:
         The search ends at a solution that costs no more than this.
     limit:
-        How many bins the search may try; 0: there is no search.
+        The most bins that the exact search may try; 0: there is no exact search.
     first_fit:
-        Whether an item goes to the first bin of ``bins.order`` that takes it, instead of the
-        fullest, before the search begins.
+        Whether the packing before the exact search uses the first bin of ``bins.order`` that
+        accepts an item, instead of the fullest bin.
     """
 
     def __init__(
@@ -234,9 +235,10 @@ class Packing(BranchAndBound):
         return self._items[k].memory if self._by_memory else self._items[k].price
 
     def _fill(self, order: Iterable[int]) -> None:
-        """Pack the items in this order, each into the fullest bin that fits; keep a better result.
+        """Pack the items in the given `order`, each into the fullest bin that it fits into.
 
-        Consecutive items with the same bins cost one sort of these bins.
+        The result is kept if it is the best so far. Consecutive items with equal sets of bins cost
+        one sort of these bins.
         """
         memory, disk, others = dict(self._memory), dict(self._disk), dict(self._others)
         places: list[int | None] = [None] * len(self._items)
@@ -276,7 +278,7 @@ class Packing(BranchAndBound):
     def _root_bound(self) -> float:
         """Return a lower bound of the cost, from all items and from the items of each set of bins.
 
-        One bound is the memory that the bins lack. Another one counts how many items of at least
+        One bound is the memory that the bins lack. Another bound counts how many items of at least
         some size the bins can hold.
         """
         worst = self._bound(0)
@@ -306,11 +308,10 @@ class Packing(BranchAndBound):
         return _fewest(sorted([item.memory for item in self._items[k:]], reverse=True), over)
 
     def branches(self, depth: int) -> Iterator[tuple[float, int | None]]:
-        """Yield the cost and the bin for bins that the item fits into, the fullest first.
+        """Yield (cost, bin) for each bin that the next item fits into, the fullest first.
 
-        The last pair has None instead of a bin: the item is left out.
-
-        Of equal bins only one is tried.
+        The last pair has None instead of a bin: the item is left out. Of equal bins, only one is
+        tried.
         """
         item, paid = self._items[depth], self._paid[-1]
         memory, disk, kinds, others = self._memory, self._disk, self._kinds, self._others
@@ -360,7 +361,7 @@ class Packing(BranchAndBound):
     def promises(self, depth: int) -> bool:
         """Return whether the search of the remaining items can improve the best solution.
 
-        It cannot if an equal state of the bins was reached before at no higher cost.
+        The result is False if an equal state of the bins was reached before at no higher cost.
         """
         self._left -= len(self._memory)
         paid = self._paid[-1]
@@ -388,7 +389,10 @@ def _rank(item: Item) -> tuple[int, float, float]:
 
 
 def _fewest(sizes: Sequence[float], over: float) -> int:
-    """Return how few items need `over` MiB of memory together; `sizes`: the largest first."""
+    """Return the least number of items that need more than `over` MiB of memory together.
+
+    `sizes`: the memory of the items, the largest first.
+    """
     count = 0
     for size in sizes:
         if over <= 0:
@@ -399,10 +403,10 @@ def _fewest(sizes: Sequence[float], over: float) -> int:
 
 
 def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]) -> dict[int, int]:
-    """Return each bin that must be considered, and the set of items that may go to it, as bits.
+    """Return bin -> the set of items that may go to it, as bits, for bins that must be considered.
 
-    If items need only memory, the largest bins of a kind can replace the smaller ones.
-    A bin with negative free memory is left out.
+    If items need only memory, the largest bins of a kind can replace the smaller ones. A bin with
+    negative free memory is left out.
     """
     sets, more = dict.fromkeys(item.bins for item in items), _needs_more_than_memory(items)
     if order and len(sets) == 1 and not more:
@@ -438,15 +442,14 @@ def _less(left: tuple[float, ...], amounts: tuple[float, ...]) -> tuple[float, .
 def fill_exactly(
     sizes: Sequence[int], bins: Mapping[int, float], budget: Deadline
 ) -> PlacesBySize | None:
-    """Return bins for items of all `sizes`, which are positive; for many items of few sizes.
+    """Return the bins of items of all `sizes`, which are positive; for many items of few sizes.
 
-    An integer program chooses a pattern for each bin: how many items of each size fill it.  Bins of
+    An integer program chooses a pattern for each bin: how many items of each size fill it. Bins of
     equal capacity share one integer variable per pattern, so that equal bins are not tried in every
-    order.  All patterns are written down, because there are few.
+    order. All patterns are listed in advance, because there are few.
 
-    `bins`: the name of each bin and its free capacity.
-    Returns None if the items do not fit, if no solution was found within `budget`, or if no solver
-    is installed.
+    `bins`: the name of each bin and its free capacity. The result is None if the items do not fit,
+    if no solution was found within `budget`, or if no solver is installed.
 
     Source: Gilmore and Gomory 1961.
     """
@@ -482,7 +485,10 @@ def fill_exactly(
 
 
 def _patterns(capacity: int, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Return the patterns of a bin: how many items of each size, so that no item more fits."""
+    """Yield the patterns of a bin of this `capacity`, to which no item can be added.
+
+    A pattern is the number of items of each size.
+    """
     first, *rest = sizes
     if not rest:
         yield (capacity // first,)

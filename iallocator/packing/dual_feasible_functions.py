@@ -1,8 +1,8 @@
-"""Dual feasible functions: proofs that items cannot be packed, whatever goes where.
+"""Dual feasible functions: proofs that items cannot be packed into bins.
 
-A measure f of sizes is never negative, and f(a) + f(b) <= f(a + b).  Items that fit into a bin of
-size c then satisfy sum f(item) <= f(c), because f of their sum is at least the sum of their f.  So
-all items cannot fit if  sum f(item) > sum f(bin)  for one measure f.
+A measure f of sizes is never negative, and f(a) + f(b) <= f(a + b). Items that fit into a bin of
+size c then satisfy sum f(item) <= f(c), because f(sum of the sizes) >= sum f(item).  So all items
+cannot fit if  sum f(item) > sum f(bin)  for one measure f.
 
 Source: Lueker 1983; Fekete and Schepers 2001, "New classes of fast lower bounds for bin packing".
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Amount", "AtLeast", "Fillable", "Measure", "measures_of"]
 
 MOST_SUMS = 1 << 21
-"""`Fillable` looks at no more sums of sizes than this."""
+"""The most sums of sizes that a `Fillable` stores."""
 
 
 class Amount:
-    """Represent the identity: each size stands for itself."""
+    """The measure by which each size stands for itself."""
 
     def __call__(self, size: float) -> float:
         return size if size > 0 else 0
@@ -35,7 +35,7 @@ class Amount:
 
 
 class AtLeast:
-    """The number of items of size `least` that fit into a size."""
+    """The measure that counts how many items of size `least` fit into a size."""
 
     def __init__(self, least: float) -> None:
         self.least = least
@@ -51,9 +51,9 @@ class AtLeast:
 
 
 class Fillable:
-    """The largest part of a size that items of the sizes `items` can fill.
+    """The measure that is the largest part of a size that items of the sizes `items` can fill.
 
-    Each size may be used any number of times.  Cost: one shift of a bit set for each size.
+    Each size may be used any number of times. Cost: one shift of a bit set for each size.
     """
 
     def __init__(self, items: Iterable[int], largest: float) -> None:
@@ -89,7 +89,7 @@ Measure = Amount | AtLeast | Fillable
 
 
 def measures_of(items: Iterable[float], largest: float) -> list[Measure]:
-    """Return the dual feasible functions that bound best how many bins `items` need.
+    """Return the measures that give the best lower bounds of the number of bins that `items` need.
 
     `items` are sizes above 0. No bin is larger than `largest`.
     """

@@ -1,1 +1,1 @@
-"""The engine: where an instance may go, which placement is best, and why others are rejected."""
+"""Choose the placement of instances: which are possible, which is best, and why others fail."""

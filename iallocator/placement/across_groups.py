@@ -1,4 +1,4 @@
-"""Rank the places of an instance in several groups at once, the best place first.
+"""Rank the placements of an instance in several groups at once, the best placement first.
 
 The kernel over all nodes is kept from one instance to the next: only the nodes that have changed
 are scored again.
@@ -32,27 +32,33 @@ if TYPE_CHECKING:
 __all__ = ["MOST_EQUAL", "AcrossGroups"]
 
 FRESH = 63
-"""Renewals of a kernel until a new one is made: sums that are kept for long lose digits."""
+"""The number of renewals after which a new kernel is made, because rounding errors of kept sums add
+up."""
 
 MANY_PAIRS = 20_000
-"""With more pairs of nodes, the pairs of promising primaries are scored first."""
+"""The number of pairs of nodes above which the pairs of promising primaries are scored first."""
 
 PROMISING = 3
-"""The number of groups with promising primaries, and of such primaries in each of them."""
+"""The number of groups with promising primaries, and the number of promising primaries in each
+group."""
 
 MOST_EQUAL = 16
 """The most equal instances that are placed by one ranking."""
 
 
 class AcrossGroups:
-    """Ranks places in all groups, for instances that exist, on the present state of `context`.
+    """Ranks placements of existing instances in all groups, on the present state of `context`.
 
-    An evaluator belongs to one group. If all groups have the same settings and the score decides,
-    one pass scores the nodes of all groups.
+    An evaluator belongs to one group. If all groups have the same settings and rank by the score,
+    the nodes of all groups are scored in one pass.
 
-    ``shares_rankings``: whether several instances are to be placed by one ranking.
-    ``offers``: what the groups of the last ranking offered, with their reasons; None if one pass
-    ranked all nodes.
+    Attributes
+    ----------
+    shares_rankings:
+        Whether several instances can be placed by one ranking.
+    offers:
+        The offers of the groups in the last ranking, with their reasons; None if all nodes were
+        ranked in one pass.
     """
 
     __slots__ = (
@@ -71,7 +77,7 @@ class AcrossGroups:
         self.offers: RankedGroups | None = None
 
     def ranked(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[Group, Nodes]]:
-        """Yield placements, the best first, with their groups."""
+        """Yield (group, nodes) for each possible placement, the best first."""
         open_groups = self.open(instance, groups)
         context = self.context
         self.offers = None
@@ -101,7 +107,9 @@ class AcrossGroups:
                 yield context.cluster.nodes[place[0]].group, place
 
     def in_group(self, instance: Instance, group: Group) -> Candidates:
-        """Return the placements in one group that limits and affinity allow, with penalties."""
+        """Return the placements in `group` that limits and affinity allow, with penalties in the
+        scores.
+        """
         context = self.context
         evaluator = context.evaluator(group)
         nodes = evaluator.online_nodes(context.settings.restrict_allocation_to)
@@ -117,7 +125,9 @@ class AcrossGroups:
         return context.with_soft_costs(instance, candidates)[0]
 
     def _level(self, ranked: Ranked) -> Ranked:
-        """Sort placements by score to 8 decimals, then by group; equal ones keep their order."""
+        """Sort placements by score, rounded to 8 decimals, then by group; equal ones keep their
+        order.
+        """
         nodes = self.context.cluster.nodes
         pending: list[tuple[float, Nodes]] = []
         for placement in ranked:
@@ -129,7 +139,9 @@ class AcrossGroups:
         yield from _by_group(pending, nodes)
 
     def _pairs(self, instance: Instance, groups: Sequence[Group]) -> Ranked:
-        """Yield pairs of nodes; of very many, first those of promising primaries."""
+        """Yield placements on two nodes; if there are many pairs, those of promising primaries
+        first.
+        """
         context, kernel = self.context, self.kernel
         limits, secondary_limits = self._limits.primary, self._limits.secondary
         members = {group.index: self._online(instance, [group]) for group in groups}
@@ -162,12 +174,12 @@ class AcrossGroups:
         yield from self._level(merge(*every_pair, key=lambda one: one[0]))
 
     def open(self, instance: Instance, groups: Sequence[Group]) -> list[Group]:
-        """Return those of `groups` that are not closed to `instance` as a whole."""
+        """Return the groups of `groups` that do not reject `instance` as a whole."""
         closed = self.closed(instance)
         return [group for group in groups if group.index not in closed]
 
     def closed(self, instance: Instance) -> Mapping[int, str]:
-        """Return the index of each group that is closed to `instance` as a whole -> the reason."""
+        """Return group index -> reason, for each group that rejects `instance` as a whole."""
         shape = instance.shape
         closed = self._closed.get(shape)
         if closed is None:
@@ -198,7 +210,7 @@ class AcrossGroups:
         return online
 
     def reachable(self, instance: Instance, groups: Sequence[Group]) -> frozenset[int]:
-        """Return the nodes of `groups` open to `instance`, whatever free capacity they have."""
+        """Return the nodes of `groups` that may host `instance`, regardless of free capacity."""
         source = self.context.state.where.get(instance.name, instance.nodes)[0]
         needed = self.context.cluster.nodes[source].migration
         key = instance.shape, needed, *(group.index for group in groups)
@@ -210,7 +222,7 @@ class AcrossGroups:
         return reachable
 
     def _unfit(self, instance: Instance, nodes: Sequence[int]) -> dict[int, str]:
-        """Return the nodes that migration tags or the policy of their group reject."""
+        """Return node -> reason, for nodes that migration tags or a group policy reject."""
         context = self.context
         source = context.state.where.get(instance.name, instance.nodes)[0]
         rejections = move_rejections(context.cluster, source, nodes)
@@ -224,7 +236,7 @@ class AcrossGroups:
 
     @property
     def _limits(self) -> LimitPolicy:
-        """Return the policy for a new instance; all groups must have the same settings."""
+        """Return the limit policy for a new instance; all groups must have the same settings."""
         return self.context.limit_policies(self.context.settings).new
 
     @property

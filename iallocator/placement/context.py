@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPECTED_MOVES", "Context"]
 
 EXPECTED_MOVES = 20
-"""Instances that a planner is expected to move: their number decides on scalar or array scores."""
+"""The number of moves that a planner is expected to make; it determines the form of the kernel."""
 
 
 class Context:
@@ -45,30 +45,30 @@ class Context:
     cluster, settings:
         The cluster as read, and the settings of the request.
     candidates:
-        Per instance of the request, how many nodes and pairs of nodes will be scored; that chooses
-        the form of the kernel.
+        For each instance of the request, the number of nodes and of pairs of nodes to score; these
+        numbers determine the form of the kernel.
     coming:
         The new instances of the request.
     trace:
-        Receives each decision and its reasons, see `iallocator.placement.trace`; None if nothing
-        is to be explained.
+        Receives each decision and its reasons, see `iallocator.placement.trace`; None if nothing is
+        to be explained.
     deadline:
-        When the time for the request is up.
+        The time limit of the request.
     groups:
-        How many groups are scored.
+        The number of groups that are scored.
 
     Attributes
     ----------
     affinity:
         The affinity constraints between instances.
     effort:
-        What simulations of failures may cost.
+        The limit of work and time for simulations of failures.
     interrupted:
         Whether Ctrl-C ended a search.
     kept:
         Name of a strategy -> its cached data, from one instance of the request to the next.
     last_query:
-        The evaluator of the last query, and the query; the search for the closest node reads it.
+        The last query and its evaluator, for the search for the nearest candidate.
     leaving:
         The instance that is not placed while its new nodes are chosen, or None.
     remarks:
@@ -79,7 +79,7 @@ class Context:
     """
 
     moves_are_optional = False
-    """True if instances may as well stay where they are, so that their stickiness counts."""
+    """True if every move is optional, so that the stickiness of instances has effect."""
 
     __slots__ = (
         "_all_nodes",
@@ -152,9 +152,10 @@ class Context:
     def with_soft_costs(
         self, instance: Instance, candidates: Candidates
     ) -> tuple[Candidates, dict[Nodes, float]]:
-        """Return `candidates` with penalties in their scores, and the scores without them.
+        """Return `candidates` with penalties in their scores, and placement -> score without
+        penalty.
 
-        The scores are empty if there are no penalties.
+        The mapping is empty if there are no penalties.
         """
         if self.affinity.relations is None:
             return candidates, {}
@@ -163,7 +164,7 @@ class Context:
         return with_penalties(self.affinity, instance, candidates)
 
     def tag_findings(self, instances: Sequence[Instance]) -> list[str]:
-        """Return the problems in the tags on which an answer about `instances` depends.
+        """Return the problems of tags that matter for an answer about `instances`, in words.
 
         With placement keys, which customers set, only the tags of `instances` are checked.
         """
@@ -185,7 +186,10 @@ class Context:
         return self.settings.by_group.get(group.index, self.settings)
 
     def searches_for(self, groups: Iterable[Group]) -> bool:
-        """Return whether exact search is allowed in one of `groups`, by default in the cluster."""
+        """Return whether exact search is allowed in any of `groups`.
+
+        Without groups, the settings of the request decide.
+        """
         searches = [self.settings_of(group).searches for group in groups]
         return any(searches) if searches else self.settings.searches
 
@@ -197,10 +201,11 @@ class Context:
         return alike and self.affinity.relations is None
 
     def evaluator(self, group: Group, scope: Sequence[int] | None = None) -> Evaluator:
-        """Return the evaluator of `group`, by its own settings; scores run over `scope`.
+        """Return the evaluator of `group`, by its own settings; scores include the nodes of
+        `scope`.
 
         The default `scope` is the group, as for moves; an allocation without a named group has
-        `all_nodes`.  Equal arguments return one object.
+        `all_nodes`. Calls with equal arguments return one object.
         """
         nodes = group.nodes if scope is None else scope
         key = group.index, id(nodes)  # the scope keeps its nodes, and so their identity
@@ -221,7 +226,7 @@ class Context:
         return limit_policies_for(settings)
 
     def rules(self, mode: str) -> Rules:
-        """Return the rules of N+1 in this `mode`."""
+        """Return the N+1 rules of this `mode` for the request."""
         rules = self._rules.get(mode)
         if rules is None:
             relations = self.affinity.relations
@@ -249,17 +254,17 @@ class Context:
         return self.kernels.make(self.state, scope)
 
     def tolerance(self, scope: Sequence[int], rules: Rules | None = None) -> FailureTolerance:
-        """Return a new object for the N+1 of the state; scores of simulations run over `scope`.
+        """Return new N+1 checks of the state; simulations compute scores over the nodes in `scope`.
 
-        Without `rules`, the mode is that of the request's settings.
+        Without `rules`, the mode is that in the settings of the request.
         """
         make = FailureTolerance if self.trace is None else self.trace.n1_check
         return make(self.state, rules or self.rules(self.settings.n1), scope, self.kernels)
 
     def failures(self, group: Group) -> FailureTolerance:
-        """Return the N+1 of `group`, which compares moves and states with the initial state.
+        """Return the N+1 checks of `group`, which compare moves and states with the initial state.
 
-        The initial losses are measured when they are needed.
+        The losses in the initial state are measured when they are first needed.
         """
         failures = self._failures.get(group.index)
         if failures is None:

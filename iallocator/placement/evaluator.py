@@ -1,28 +1,28 @@
 """The evaluator of placements: which are possible, which is best, and why others are rejected.
 
-An `Evaluator` belongs to one group and goes by the settings of that group: the mode of N+1, whether
-soft limits are enforced, and the strategy.  A context makes it, see
-`iallocator.placement.context.Context.evaluator`.  Each method reads the present state and leaves it
-unchanged, so an evaluator may be kept while the state changes.  The caller applies a placement to
-the state before it asks for the next instance.
+An `Evaluator` belongs to one group and uses the settings of this group: the mode of N+1, whether
+soft limits are enforced, and the strategy. The method
+`iallocator.placement.context.Context.evaluator` makes it.  Each method reads the present state and
+leaves it unchanged, so an evaluator may be kept while the state changes.  The caller applies a
+placement to the state before it asks for the next instance.
 
 Candidates
-    `candidates` gives every placement that is possible, scored; `ranked` puts them into the
-    order of the group's strategy, penalties of violated soft constraints included.  The
-    instance must not be placed.  Checked are the limits of nodes, storage pools, the group's
-    policy (for new instances), migration tags (for moves), and affinity constraints; rejections
-    are counted by reason.  N+1 is checked for one placement at a time, with `keeps_n1`, because
-    the check is expensive.
+    `candidates` returns every possible placement with its score. `ranked` returns them in the order
+    of the group's strategy, with the penalties of violated soft constraints. The instance must not
+    be placed. The checks are the limits of nodes, storage pools, the group's policy (for new
+    instances), migration tags (for moves), and affinity constraints. Rejections are counted by
+    reason.  N+1 is checked for one placement at a time, with `keeps_n1`, because the check is
+    expensive.
 Checks
-    `check` says why a move is not allowed, with the numbers, or None: everything above and
-    N+1.  It makes no kernel, and is meant for each move that is about to be applied.
-    `rejections` checks many nodes for one role at once.
+    `check` returns why a move is not allowed, with the amounts, or None. It checks all constraints
+    and N+1. It makes no kernel; call it for each move before the move is applied. `rejections`
+    checks many nodes for one role at once.
 Scores
     `score` is the score of the cluster, or the group, after one move.
 
-Which limits are enforced follows from the *limit policy*: how an instance comes to its place, see
-`LimitPolicies`.  Requests that must move an instance do not check global N+1, as in hail.
-Planners do check it: their moves are optional.
+The *limit policy* determines which limits are enforced: a new instance, a moved one and a forced
+move have different ones, see `LimitPolicies`.  Requests that must move an instance do not check
+global N+1, as in hail. Planners do check it: their moves are optional.
 """
 
 from __future__ import annotations
@@ -64,14 +64,16 @@ if TYPE_CHECKING:
         def with_soft_costs(
             self, instance: Instance, candidates: Candidates
         ) -> tuple[Candidates, dict[Nodes, float]]:
-            """Return `candidates` with penalties in their scores, and the scores without them."""
+            """Return `candidates` with penalties in their scores, and placement -> score without
+            penalty.
+            """
 
 
 __all__ = ["Evaluator"]
 
 
 class Evaluator:
-    """The evaluator of one group; see the module for the contract.
+    """The evaluator of one group: it finds, ranks and checks placements on the present state.
 
     Attributes
     ----------
@@ -80,7 +82,7 @@ class Evaluator:
     group, settings:
         The group that instances go to, and its settings.
     limit_policies:
-        The limits that are enforced, by how an instance comes to its place.
+        The limits that are enforced for new instances, moves and forced moves.
     rules:
         The rules of N+1.
     scope:
@@ -115,17 +117,17 @@ class Evaluator:
         self._known_checks: MoveChecks | None = None
 
     def enforcing_soft_limits(self) -> Evaluator:
-        """Return a copy that enforces soft limits, whatever the settings say."""
+        """Return a copy that enforces soft limits, regardless of the settings."""
         return self._with(enforcing(self.settings), self.scope)
 
     def with_normal_limits(self) -> Evaluator:
-        """Return a copy that enforces the soft limits for instances leaving offline nodes, too."""
+        """Return a copy that enforces soft limits also for instances leaving offline nodes."""
         return self._with(self.limit_policies.with_normal_limits(), self.scope)
 
     def for_steps(self) -> Evaluator:
-        """Return a copy for the steps to a place that was checked before: all moves are forced.
+        """Return a copy that checks the steps of a move as forced moves; it has no scores.
 
-        It has no scores.
+        Use the copy if the last placement of the move has been checked before.
         """
         return self._with(ALL_FORCED, Unscored(self.context, ()))
 
@@ -152,15 +154,25 @@ class Evaluator:
         secondaries: Sequence[int] | None = None,
         bound: bool = True,
     ) -> Candidates:
-        """Return the possible placements of `instance`, which was on `present`, on `nodes`.
+        """Return the possible placements of `instance` on `nodes`; it was on the nodes `present`.
 
-        ``new``: `instance` is new.  For pairs `nodes` are the primaries, and the secondaries unless
-        those are given.  `bound`: its affinity constraints count. ``moved``: it has one node, which
-        changes. ``secondary``: `nodes` may take its secondary; its primary stays. ``pair``: both
-        nodes change.  A new primary first takes the secondary, then receives the instance from the
-        old primary, which keeps the secondary; then that goes to the new secondary. ``any pair``:
-        every pair that is allowed by the limits for moves of every kind, whatever the steps.  A
-        search that moves several instances may choose from these.
+        Parameters
+        ----------
+        instance:
+            The instance, which must not be placed.
+        role:
+            ``new``: the instance is new. ``moved``: it has one node, which changes. ``secondary``:
+            only its secondary changes. ``pair``: both nodes change. The new primary first becomes
+            the secondary; after a failover, the old primary is the secondary; then the new
+            secondary replaces it. ``any pair``: every pair that the limits for moves of any kind
+            allow, regardless of steps; a search that moves several instances may choose from these.
+        present:
+            The nodes of the instance before, primary first; () for a new instance.
+        nodes, secondaries:
+            The nodes to test. For pairs, `nodes` are the primaries; they are the secondaries, too,
+            unless `secondaries` are given.
+        bound:
+            Whether affinity constraints are enforced.
         """
         kernel, behaviour = self.scope.kernel, self.settings.behaviour
         if role == "any pair":
@@ -227,9 +239,9 @@ class Evaluator:
         present: Nodes,
         primary_given: bool = False,
     ) -> RankedMoves:
-        """Return `candidates` for an instance that was on `present`, in the order of the strategy.
+        """Return `candidates` in the order of the strategy, for an instance that was on `present`.
 
-        The instance must not be placed.  `primary_given`: only the secondary is chosen.
+        The instance must not be placed. `primary_given`: only the secondary is chosen.
         """
         context, strategy = self.context, self.settings.strategy
         if strategy == "score":
@@ -258,7 +270,9 @@ class Evaluator:
         return moves
 
     def decided(self, instance: Instance, candidates: Candidates) -> Candidates:
-        """Return `candidates` for a new instance in the order of the score, ties decided."""
+        """Return `candidates` for a new instance in the order of the score, with ties decided as by
+        hail.
+        """
         if not self._decides_by_rounding(candidates):
             return candidates
         from iallocator.scoring.rounding import decided
@@ -278,7 +292,9 @@ class Evaluator:
         return checker.primary_rejection(instance, index, checks) is None
 
     def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
-        """Return whether N+1 still holds after placing `instance`, which is not placed."""
+        """Return whether N+1 still holds after `instance`, which is not placed, is placed on
+        `nodes`.
+        """
         return self.scope.tolerance(self.rules).allows(Move(instance, (), nodes))
 
     def _limit_policy_off(self, source: int) -> LimitPolicy:
@@ -287,11 +303,11 @@ class Evaluator:
     def _rejected_on_the_way(
         self, instance: Instance, present: Nodes, nodes: Sequence[int], barred: Mapping[int, str]
     ) -> tuple[dict[int, str], dict[int, Check], dict[int, Check]]:
-        """Return which of `nodes` are rejected in the steps before they are the new primary.
+        """Return node -> reason, for `nodes` rejected in the steps before they are the new primary.
 
-        Each has the reason.  The other results are the limits that fail: of the node as the
-        secondary of the old primary, and of the old primary as its secondary.  `barred` are the
-        nodes that are rejected for other reasons.
+        The other two results are the limits that fail: of the node as the secondary of the old
+        primary, and of the old primary as the secondary of the node. `barred`: the nodes that are
+        rejected for other reasons.
         """
         old, secondary = present
         state = self.context.state
@@ -325,10 +341,10 @@ class Evaluator:
         known: KnownNodes | None = None,
         **limits: RoleLimits,
     ) -> WhatIf:
-        """Return the test of single nodes for every limit of `limit_policy`, with the numbers.
+        """Return an object that tests single nodes for every limit of `limit_policy`, with amounts.
 
-        `limits`: the checks of a role, as `on_primary` or `on_secondary`, if not all. `known` are
-        the nodes as they were.
+        `limits`: the checks of a role, ``on_primary`` or ``on_secondary``, if not all. `known`: the
+        nodes as they were at an earlier moment; None: as they are now.
         """
         from iallocator.placement.what_if import WhatIf
 
@@ -353,23 +369,23 @@ class Evaluator:
         return self._known_checks
 
     def check(self, move: Move, *, n1: bool = True, passing: bool = False) -> Rejection | None:
-        """Return why `move` is not allowed as the state is, with the numbers, or None.
+        """Return why `move` is not allowed in the present state, with the amounts, or None.
 
-        An instance that is not placed (all are, while a cluster is placed anew) is checked
-        on each node of `move.after`, those that it had included, but not for N+1.  Of an
-        instance that needs two nodes `move.after` may then be the primary alone; if it is both,
-        the primary must have been checked before.
+        An instance that is not placed is checked on each node of `move.after`, but not for N+1:
+        during a full re-placement, no instance is placed. If such an instance requires two nodes,
+        `move.after` may be the primary alone. If it has both nodes, the primary must have been
+        checked before.
 
         Parameters
         ----------
         move:
-            Where the instance goes; its steps are not checked. Whether the nodes are online is not
-            checked: hail fails over to offline nodes, and a planner may power a node on.
+            The nodes before and after; the steps are not checked. Nodes need not be online: hail
+            fails over to offline nodes, and a planner may power a node on.
         n1:
             Whether global N+1 is checked, too.
         passing:
-            Whether the instance leaves `move.after` at once: instances that must be with it
-            may be elsewhere.
+            Whether the instance leaves `move.after` at once: then the other members of its
+            colocation group may be elsewhere.
         """
         rejection = self._move_checks.check(move, n1, passing)
         if not n1 and self.context.trace is not None:
@@ -379,15 +395,16 @@ class Evaluator:
     def rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int], primary: int | None = None
     ) -> dict[int, Rejection]:
-        """Return those of `nodes` that `check` would reject for `instance`, which is not placed.
+        """Return node -> rejection, for those of `nodes` that reject `instance`.
 
-        They are checked as its primary, or as its secondary if `primary` is given, which is
-        not checked then.
+        The nodes are checked as its primary, or as its secondary beside `primary`, which is not
+        checked. `before`: the nodes of the instance before the move. The instance must not be
+        placed.
         """
         return self._move_checks.rejections(instance, before, nodes, primary)
 
     def score(self, move: Move) -> float:
-        """Return the score after `move`; lower is better."""
+        """Return the cluster score after `move`; lower is better."""
         state = self.context.state
         with state.trial():
             if move.before:

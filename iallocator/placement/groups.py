@@ -1,4 +1,4 @@
-"""Collect what each group offers for a new instance, and rank the offers."""
+"""Collect the offer of each group for a new instance, and rank the offers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGroups:
-    """Collect the best placements of every group of `allocation`."""
+    """Return the best placements of every group of `allocation`, as ranked offers."""
     scope = allocation.scope(context.all_nodes())
     by_losses = ranked_by_losses(context, allocation)
     offers = [
@@ -56,10 +56,10 @@ def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGro
 def _order_of_best(
     context: Context, allocation: AllocationRequest, offers: Sequence[GroupSolution]
 ) -> Callable[[Sequence[GroupSolution]], NodeRanking] | None:
-    """Return the function that ranks the best node of each group by the strategy that searched it.
+    """Return the function by which a strategy ranks the best node of each group, or None.
 
-    Return None if no group was searched by such a strategy, or if the strategies differ. Groups are
-    then compared by their scores.
+    The result is None if no group was ranked by a strategy that ranks nodes, or if the strategies
+    differ. Groups are then compared by their scores.
     """
     names = {offer.ranked_by for offer in offers if offer.placements}
     if names <= {"score", "lost-allocations"} or len(names) > 1:
@@ -76,9 +76,10 @@ def _order_of_best(
 
 
 def ranked_by_losses(context: Context, allocation: AllocationRequest) -> list[Group]:
-    """Return the groups that lost allocations rank: all their nodes have exclusive storage.
+    """Return the groups that are ranked by lost allocations: all their nodes have exclusive
+    storage.
 
-    hail does so only if all groups that may be used are of that kind.
+    The list is empty, as in hail, unless all groups of `allocation` are of this kind.
     """
     if not allocation.new:
         return []
@@ -96,7 +97,10 @@ def offer_of(
     by_losses: bool = False,
     only: Sequence[int] = (),
 ) -> GroupSolution:
-    """Return the offer of a group, by score or by lost allocations; `only`: on these nodes."""
+    """Return the offer of the evaluator's group for `allocation`.
+
+    `by_losses`: rank by lost allocations instead of the score. `only`: the nodes to use; (): all.
+    """
     instance, group = allocation.instance, evaluator.group
     offer = GroupSolution(group.name, group.uuid, group.alloc_policy)
     nodes = evaluator.online_nodes(allocation.allowed)
@@ -161,13 +165,16 @@ def fill_offer(
 
 
 def may_offer(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> bool:
-    """Return whether `group`, which has so many candidate `nodes`, may offer any place."""
+    """Return whether `group`, with `nodes` candidate nodes, may offer any placement."""
     unallocable = group.alloc_policy == "unallocable" and not allocation.named
     return not unallocable and not _obstacle(context, allocation, group, nodes)
 
 
 def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nodes: int) -> str:
-    """Return why the whole group is closed to the instance; "" if it is not."""
+    """Return why `group` as a whole rejects the instance; "" if it does not.
+
+    `nodes`: the number of candidate nodes in the group.
+    """
     obstacle = group_obstacle(context.cluster, group, allocation.instance, named=True)
     if obstacle:
         return obstacle
@@ -182,7 +189,7 @@ def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nod
 
 
 def words_of_rank(key: Any) -> str:
-    """Return a score, or lost allocations, in the words of the ``info`` line.
+    """Return a score, or lost allocations, in the words of the ``info`` line of hail.
 
     The result is "" for the position in the order of a strategy.
     """

@@ -1,4 +1,4 @@
-"""Limit policies: how an instance comes to its place, and which limits are enforced then."""
+"""Limit policies: which limits are enforced for a new instance, a move, or a forced move."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class LimitPolicy:
 NEW = LimitPolicy("new", ALL_LIMITS, ALL_LIMITS)
 MOVE = LimitPolicy("move", ALL_LIMITS, ALL_LIMITS)
 FORCED_MOVE = LimitPolicy("forced move", FORCED_LIMITS, FORCED_LIMITS, asks_n1=False)
-"""For an instance that leaves a node that is not online: any other node is better."""
+"""The limit policy for leaving a node that is not online: any other node is better."""
 
 LENIENT_NEW = LimitPolicy("new, soft limits ignored", HARD_LIMITS, FORCED_LIMITS)
 LENIENT_MOVE = LimitPolicy("move, soft limits ignored", FORCED_LIMITS, FORCED_LIMITS)
@@ -71,10 +71,10 @@ HAIL_MOVE = LimitPolicy("move by the limits of nodes alone", ALL_LIMITS, ALL_LIM
 
 
 class LimitPolicies:
-    """The limit policies of one group: of a new instance, and of an instance that moves.
+    """The limit policies of one group: for a new instance, and for an instance that moves.
 
-    `leaving` are nodes that are to be powered down.  Instances that leave them move while these
-    nodes are still up.
+    `leaving` are nodes that will be powered down. Instances leave them while these nodes still run,
+    so the moves are not forced.
     """
 
     __slots__ = ("_forced", "_leaving", "_usual", "new")
@@ -92,20 +92,24 @@ class LimitPolicies:
         self._leaving = leaving
 
     def off(self, source: Node) -> LimitPolicy:
-        """Return the policy of an instance that leaves `source`: forced if that is not online."""
+        """Return the policy of an instance that leaves `source`; a forced move if `source` is not
+        online.
+        """
         return self._usual if self._is_up(source) else self._forced
 
     def old_primary_checks(self, instance: Instance, old: Node) -> tuple[Check, ...]:
-        """Return the checks of the old primary of a failover, which becomes the secondary."""
+        """Return the checks of the old primary, which becomes the secondary in a failover."""
         checks = SECONDARY if self._is_up(old) else ABANDONED
         return without_reserve(checks_for(checks, instance, self.off(old).secondary), old)
 
     def with_normal_limits(self) -> LimitPolicies:
-        """Return policies that force no move."""
+        """Return limit policies in which no move is forced."""
         return LimitPolicies(self.new, self._usual, self._usual)
 
     def all_the_way(self, present: Iterable[Node]) -> LimitPolicies:
-        """Return policies for all steps of a move: forced if a node of `present` is not online."""
+        """Return policies for all steps of a move; forced moves if a node of `present` is not
+        online.
+        """
         limit_policy = self._usual if all(map(self._is_up, present)) else self._forced
         return LimitPolicies(self.new, limit_policy, limit_policy, self._leaving)
 
@@ -119,7 +123,7 @@ class LimitPolicies:
 
 ENFORCING = LimitPolicies(NEW, MOVE)
 NO_WORSE = LimitPolicies(NEW, LimitPolicy("move", NO_WORSE_LIMITS, NO_WORSE_LIMITS))
-"""The policies for ``--n1 no-worse``: global N+1 keeps new instances off failover capacity."""
+"""The limit policies for ``--n1 no-worse``, where global N+1 protects failover capacity."""
 
 LENIENT = LimitPolicies(LENIENT_NEW, LENIENT_MOVE)
 HAIL_ENFORCING = LimitPolicies(NEW, HAIL_MOVE)
@@ -135,7 +139,7 @@ def limit_policies_for(settings: Settings) -> LimitPolicies:
 
 
 def enforcing(settings: Settings) -> LimitPolicies:
-    """Return the limit policies that enforce soft limits."""
+    """Return the limit policies of a group with these `settings`, but with soft limits enforced."""
     if not settings.behaviour.holds_moves_to_n1:
         return HAIL_ENFORCING
     return NO_WORSE if settings.n1 == "no-worse" else ENFORCING

@@ -1,7 +1,7 @@
-"""Check one move: find out whether an instance may go from its nodes to others, or why not.
+"""Check one move: find why an instance may not go from its nodes to other nodes.
 
-The public method is `iallocator.placement.evaluator.Evaluator.check`; its module has the contract.
-N+1 is kept if each failure that is tolerated before the move is tolerated after it.
+The public method is `iallocator.placement.evaluator.Evaluator.check`. N+1 is kept if each failure
+that is tolerated before the move is tolerated after it.
 
 Cost: the limits of the nodes with a new role; for N+1 a bound of each node of the group, and
 simulations only if the bounds do not decide.
@@ -32,8 +32,8 @@ __all__ = ["MoveChecks"]
 class MoveChecks:
     """Checks moves into `group` on the present state of `context`.
 
-    N+1 is checked by `rules` for failures that concern `nodes`.  `policy_reason` is as
-    `Behaviour.policy_reason`.
+    N+1 is checked by `rules` for failures that affect `nodes`. `policy_reason`: the failure reason
+    if the policy of the group rejects an instance; "": the part of the policy.
     """
 
     __slots__ = (
@@ -66,11 +66,13 @@ class MoveChecks:
         self._limits = MoveLimits(context.state, context.kernels.fixed, limit_policies)
 
     def check(self, move: Move, n1: bool, passing: bool) -> Rejection | None:
-        """Return why `move` is not allowed; see `iallocator.placement.evaluator.Evaluator.check`.
+        """Return why `move` is not allowed, with the amounts, or None.
 
         The order of the checks: networks and storage pools of the group, and its policy, if the
-        instance comes from another group; affinity; migration tags; the limits of each node
-        with a new role; global N+1 unless the instance leaves a node that is not online.
+        instance comes from another group; affinity; migration tags; the limits of each node with a
+        new role; global N+1 (if `n1`) unless the instance leaves a node that is not online.
+        `passing`: the instance leaves the nodes at once, so that its colocation group may be
+        elsewhere.
         """
         instance, before, after = move.instance, move.before, move.after
         context, state = self._context, self._context.state
@@ -139,9 +141,10 @@ class MoveChecks:
     def rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int], primary: int | None
     ) -> dict[int, Rejection]:
-        """Return those of `nodes` that reject `instance`, which is not placed.
+        """Return node -> rejection, for those of `nodes` that reject `instance`.
 
-        They are checked as its primary, or as its secondary if `primary` is given.
+        The nodes are checked as its primary, or as its secondary beside `primary`. The instance
+        must not be placed.
         """
         if primary is None:
             rejections = self._primary_rejections(instance, before, nodes)
@@ -156,7 +159,9 @@ class MoveChecks:
     def _group_rejections(
         self, instance: Instance, before: Nodes, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """Return why the group rejects an instance on each of `nodes`; {} if it is in it."""
+        """Return node -> why its group rejects `instance`; {} if the instance is in this group
+        already.
+        """
         cluster = self._context.cluster
         if before and cluster.nodes[before[0]].group is self.group:
             return {}
@@ -165,10 +170,11 @@ class MoveChecks:
     def _primary_rejections(
         self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Rejection]:
-        """Return which of `targets` affinity or migration tags reject as the primary.
+        """Return node -> rejection, for `targets` that affinity or migration tags reject as
+        primary.
 
-        If the primary is offline and its disks cannot be copied, all ways begin with a failover
-        to the secondary.
+        If the primary is offline and its disks cannot be copied, all moves begin with a failover to
+        the secondary.
         """
         affinity, cluster = self._context.affinity, self._context.cluster
         rejections: dict[int, Rejection] = {}
@@ -205,7 +211,11 @@ class MoveChecks:
     def _secondary_rejections(
         self, instance: Instance, before: Nodes, targets: Sequence[int]
     ) -> dict[int, Rejection]:
-        """Return which of `targets` hard locations reject as a secondary; its own nodes pass."""
+        """Return node -> rejection, for `targets` that hard location constraints reject as
+        secondary.
+
+        The present nodes of the instance are not rejected.
+        """
         affinity = self._context.affinity
         reasons = affinity.rejected_secondaries(instance, targets)
         rejected = {index: why for index, why in reasons.items() if index not in before}

@@ -1,7 +1,7 @@
 """Check the limits of nodes, and migration tags, for one instance that moves to other nodes.
 
-`iallocator.placement.move_check` uses it. So do planners without an evaluator of a group: their
-nodes are about to be powered down, or they check a single step of a move.
+`iallocator.placement.move_check` uses this module. Planners use it without an evaluator if nodes
+will be powered down, or if they check a single step of a move.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 __all__ = ["MoveLimits"]
 
 NO_PRIMARY = -1
-"""The primary of an instance that asks for one."""
+"""A value of `primary` for an instance that needs a primary."""
 
 UNKNOWN = -1
-"""No stamp of a node."""
+"""A number that is not the stamp of any state of a node."""
 
 
 class KnownAnswers:
     """Results of one set of checks on the nodes of `state`, for instances without tags and pools.
 
-    An instance that needs more breaks a limit no later.  So a node is first tested for an instance
-    that needs as much of everything as any instance so far.  If the node has capacity for that, it
-    has capacity for each of them.  Otherwise it is tested once for each shape and, for secondaries,
-    for each amount that the node already reserves for the primary.
+    If a node accepts an instance, it accepts every smaller instance. So a node is first tested for
+    an instance with the largest amount, of each resource, of all instances so far. If the node
+    accepts this instance, it accepts each of them. Otherwise the node is tested once for each shape
+    of an instance and, as a secondary, for each amount that it already reserves for the primary.
     """
 
     __slots__ = ("_answers", "_ask", "_full", "_most", "_reserving", "_roomy", "_state")
@@ -64,7 +64,7 @@ class KnownAnswers:
     def rejections(
         self, instance: Instance, primary: int, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """Return the first limit that fails on each of `nodes`, where one does."""
+        """Return node -> the first limit that it fails; nodes that pass all limits are left out."""
         shape = instance.shape
         stamps, peers, roomy, full = self._state.stamps, self._state.peers, self._roomy, self._full
         if shape not in self._answers:
@@ -111,7 +111,7 @@ class KnownAnswers:
 
 
 def _most(one: Sequence[float], other: Sequence[float]) -> tuple[float, ...]:
-    """Return the larger amount of each column, whatever its sign."""
+    """Return for each column the larger of two amounts by absolute value."""
     return tuple(max(a, b, key=abs) for a, b in zip(one, other))
 
 
@@ -152,10 +152,10 @@ class MoveLimits:
     def rejection(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, secondary: bool
     ) -> Rejection | None:
-        """Return the first limit that fails on `after`; `primary`, `secondary`: that role is new.
+        """Return the first limit that `instance` would violate on `after`, or None.
 
-        A secondary that stays keeps memory for the new primary.  `before` is () for an instance
-        that is nowhere.
+        `primary`, `secondary`: whether this role is new. A secondary that stays reserves memory for
+        the new primary. `before`: the nodes before; () for an instance that is not placed.
         """
         failing = self._failing(instance, before, after, primary, secondary)
         if failing is None:
@@ -167,8 +167,8 @@ class MoveLimits:
     ) -> dict[int, Rejection]:
         """Return node -> the first limit that rejects it as the primary node of `instance`.
 
-        Nodes that no limit rejects are left out. The result for instances of equal shape is
-        kept until the node changes.
+        Nodes that no limit rejects are left out. Results are cached for instances of equal shape
+        until a node changes.
         """
         checks = self._primary_checks(instance, before)
         return self._rejections(instance, PRIMARY, checks, NO_PRIMARY, nodes)
@@ -176,9 +176,10 @@ class MoveLimits:
     def secondary_rejections(
         self, instance: Instance, before: Nodes, primary: int, nodes: Sequence[int]
     ) -> dict[int, Rejection]:
-        """Return the first limit that fails on each of `nodes` as the secondary beside `primary`.
+        """Return node -> the first limit that rejects it as the secondary beside `primary`.
 
-        The result depends on `primary` only on nodes that are secondaries of its other instances.
+        Nodes that no limit rejects are left out. The result depends on `primary` only for nodes
+        that are secondaries of its other instances.
         """
         rejections: dict[int, Rejection] = {}
         left = [index for index in nodes if index in before[:1]]
@@ -196,9 +197,9 @@ class MoveLimits:
         primary: int,
         nodes: Sequence[int],
     ) -> dict[int, Rejection]:
-        """Return the `nodes` that fail one of `checks`, each with the first failed check.
+        """Return node -> the first of `checks` that it fails; nodes that pass are left out.
 
-        Nothing is kept for instances with tags or pools, for which other nodes matter, too.
+        Nothing is cached for instances with tags or pools, because other nodes affect the result.
         """
         known = self._known.get((role, checks))
         if known is None:
@@ -215,7 +216,7 @@ class MoveLimits:
         return known.rejections(instance, primary, nodes)
 
     def _asking(self, checks: tuple[Check, ...]) -> Ask:
-        """Return a function that tests `checks` on a node in the state at the time of its call."""
+        """Return a function that tests `checks` on a node in the present state of its call."""
 
         def ask(instance: Instance, primary: int, index: int) -> Rejection | None:
             kernel = self._kernel
@@ -230,7 +231,7 @@ class MoveLimits:
     def _failing(
         self, instance: Instance, before: Nodes, after: Nodes, primary: bool, secondary: bool
     ) -> tuple[int, Failing] | None:
-        """Return the node that fails a limit, and the limit."""
+        """Return the first node of `after` that fails a limit, with the limit; or None."""
         kernel, failing, index = self._kernel, None, after[0]
         if primary:
             checks = self._primary_checks(instance, before)
@@ -287,16 +288,16 @@ class MoveLimits:
 
     @property
     def _kernel(self) -> ScalarKernel:
-        """Return the kernel, which reads the present state; it is made when it is first needed."""
+        """Return the kernel of the present state; it is made when it is first needed."""
         if self._made is None:
             self._made = ScalarKernel(self._state, self._scope, self._fixed)
         return self._made
 
 
 def _rejection_of(instance: Instance, index: int, failing: Failing) -> Rejection:
-    """Return the rejection for a limit that fails on node `index`.
+    """Return the rejection for the limit in `failing`, which node `index` fails.
 
-    The words about storage pools are made at once, because the pools change.
+    Texts about storage pools are made at once, because the free space of pools changes.
     """
     check, now, then = failing
     text = partial(check.numbers, now, then, instance)

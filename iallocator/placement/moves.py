@@ -1,7 +1,7 @@
 """Find the best move of one instance: try each kind of move, and check each step.
 
-All functions leave `context.state` unchanged; the caller applies the move that it chooses.  The
-evaluator is that of the group that the instance goes to.
+All functions leave `context.state` unchanged; the caller applies the move that it chooses. The
+parameter `evaluator` is the evaluator of the target group.
 """
 
 from __future__ import annotations
@@ -35,18 +35,17 @@ __all__ = [
 
 
 ASKED = 1_000
-"""The most placements that N+1 checks for an instance that moves; no others are offered."""
+"""The most placements of a moving instance for which N+1 is checked; no others are offered."""
 
 COMPARED = 100
-"""The most placements after which failures lose more that are compared with each other."""
+"""The most placements that increase losses, and that are compared with each other."""
 
 SHARE_OF_WORK = 0.5
-"""The share of the work for simulations that one comparison may take; moves that are searched for
-together need the rest."""
+"""The share of the simulation work that one comparison may use; joint searches need the rest."""
 
 
 def with_nearest(context: Context, move: Callable[[], MoveResult]) -> MoveResult:
-    """Return the result of `move`, with the nearest candidate if no node is acceptable."""
+    """Return the result of `move`, with the nearest candidate if it has no move."""
     context.last_query = None
     outcome = move()
     if outcome.best is None and outcome.nearest is None:
@@ -64,7 +63,7 @@ def move_anywhere(
     *,
     names_others: bool = True,
 ) -> MoveResult:
-    """Move an instance on shared storage to the best of `targets`.
+    """Return the best moves of an instance on shared storage to one of `targets`.
 
     `names_others`: list the other acceptable nodes, for templates with data outside Ganeti.
     """
@@ -91,7 +90,7 @@ def move_anywhere(
 def move_secondary(
     context: Context, evaluator: Evaluator, instance: Instance, targets: Sequence[int]
 ) -> MoveResult:
-    """Give a drbd instance the best secondary of `targets`."""
+    """Return the best moves that give a drbd instance another secondary, one of `targets`."""
     state = context.state
     present = state.where[instance.name]
     others = [index for index in targets if index not in present]
@@ -113,7 +112,10 @@ def move_secondary(
 
 
 def _unreached(context: Context, instance: Instance, nodes: Sequence[int]) -> MoveResult | None:
-    """Return the outcome if access constraints close all of `nodes`, which are of one group."""
+    """Return the failed result if access constraints reject all of `nodes`, else None.
+
+    All of `nodes` must be in one group.
+    """
     lacking = out_of_reach(context.cluster, nodes, instance, third=True)
     if not lacking:
         return None
@@ -163,12 +165,11 @@ def move_pair(
     targets: Sequence[int],
     seconds: Sequence[int] | None = None,
 ) -> MoveResult:
-    """Move both nodes of a drbd instance to the best ordered pair of `targets`.
+    """Return the best moves of both nodes of a drbd instance to an ordered pair of `targets`.
 
-    `seconds` are the nodes for the new secondary, if those are not the same.
-
-    The steps: a failover first if the primary is not online; the secondary to the
-    new primary; failover; the secondary to the new secondary.
+    `seconds`: the nodes for the new secondary; None: `targets`. Steps: a failover first if the
+    primary is not online; the new primary becomes the secondary; failover; the new secondary
+    becomes the secondary.
     """
     state, cluster = context.state, context.cluster
     present = state.where[instance.name]
@@ -238,12 +239,12 @@ def _no_pair(why: str, failures: dict[str, int]) -> MoveResult:
 
 
 def may_take_over(context: Context, node: int) -> bool:
-    """Return whether Ganeti allows a failover to the node; hail does not check."""
+    """Return whether Ganeti allows a failover to node `node`; hail does not check it."""
     return context.cluster.nodes[node].online or context.settings.behaviour.fails_over_to_offline
 
 
 def can_copy_from(context: Context, primary: int) -> bool:
-    """Return whether Ganeti can copy disks from the node; hail does not check."""
+    """Return whether Ganeti can copy disks from node `primary`; hail does not check it."""
     if context.settings.behaviour.copies_from_offline:
         return True
     return not context.cluster.nodes[primary].offline
@@ -256,7 +257,10 @@ def _outcome(
     instance: Instance,
     steps: Callable[[tuple[int, ...]], list[ElementaryMove]],
 ) -> MoveResult:
-    """Return the best placements of `instance` in `moves`, as moves into the group."""
+    """Return the best placements in `moves` as moves of `instance` into the group.
+
+    `steps`: nodes of a placement -> the elementary moves to them.
+    """
     candidates, order = moves.candidates, moves.order
     outcome = MoveResult(failures=candidates.failures)
     outcome.order = order
@@ -303,12 +307,12 @@ def _outcome(
 def least_loss(
     context: Context, evaluator: Evaluator, instance: Instance, ranked: RankedMoves
 ) -> list[Placement]:
-    """Return the best placements in `ranked` after which failures lose least, for ``no-worse``.
+    """Return the placements in `ranked` after which failures lose least, for ``no-worse``.
 
-    `instance` is on the state.  If it comes from another group, a placement that takes failover
-    capacity is rejected; none may be left.  If it leaves a node and stays in its group, it must go
-    somewhere: no placement is rejected, but those come first, in their order, after which no
-    failure loses more than in the initial state.
+    `instance` is on the state. If it comes from another group, placements that use failover
+    capacity are rejected; the result can be empty. If it leaves a node and stays in its group, no
+    placement is rejected, because the instance must leave. Placements after which no failure loses
+    more than in the initial state come first, in their order.
     """
     state, top = context.state, evaluator.settings.top
     candidates, present = ranked.candidates, state.where[instance.name]
@@ -347,6 +351,10 @@ def least_loss(
 
 
 def _violated_soft(context: Context, instance: Instance, nodes: tuple[int, ...]) -> dict[str, Any]:
-    """Return the soft constraints that a place violates, for the entry of ``solutions``."""
+    """Return the soft constraints that `instance` violates on `nodes`, for the entry of
+    ``solutions``.
+
+    The result is {} if there are none.
+    """
     broken = context.affinity.broken(instance, nodes[0])
     return {"broken": broken} if broken else {}

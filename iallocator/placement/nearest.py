@@ -1,9 +1,9 @@
-"""Find the candidate nearest to acceptable if none is, and what it lacks, in one clause.
+"""Find the nearest candidate if all are rejected, and what it lacks, in one clause.
 
 A rejected request has recorded its last query (`Context.last_query`, or the query of a group's
-offer), and the limit by which each node was rejected.  The nearest candidate lacks the smallest
-part of what the instance requires, all resources added up; of equals the first in the order of the
-cluster counts.
+offer), and the limit by which each node was rejected. The nearest candidate lacks the smallest
+share of what the instance requires, summed over all resources. Of equal candidates, the first in
+the order of the cluster is reported.
 
 Cost: the limits of each rejected node once in each role, for the amounts.
 """
@@ -57,10 +57,10 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_WITH_NEAREST = 10
-"""Instances of a request for which the answer names the nearest candidate."""
+"""The most instances of a request for which the answer names the nearest candidate."""
 
 NO_HELP = inf
-"""How much is lacking where no resource would help."""
+"""The lack of a candidate for which no resource would help."""
 
 
 class RolesTested:
@@ -71,21 +71,21 @@ class RolesTested:
     primaries:
         The nodes that are tested as the primary, or as the only node.
     secondaries:
-        Those that are tested as the secondary; None for instances on one node.
+        The nodes that are tested as the secondary; None for instances on one node.
     rejections:
-        The primaries that are rejected before their own limits are tested.
+        Primary -> why it is rejected before its own limits are tested.
     out_as_secondaries:
         The nodes that are rejected as secondaries before their limits are tested.
     barred:
         The primaries that are rejected by rules, not for lack of a resource.
     breach:
-        What the policy of the group rejects, if that bars all primaries; else "".
+        What the policy of the group rejects, if it rejects all primaries; else "".
     first_step, source:
-        If a new primary must first become the secondary of the node `source`: what limits that
-        step.
+        The limits of the first step, if a new primary must first become the secondary of node
+        `source`.
     results:
-        Which nodes a kernel rejected, and the first limit that each fails; None if no kernel tested
-        the nodes.
+        The nodes that a kernel rejected, each with the first limit that it fails; None if no kernel
+        tested the nodes.
     """
 
     __slots__ = (
@@ -136,7 +136,7 @@ class RolesTested:
     def why_not_secondary(self, index: int, primary: int | None) -> Rejection | None:
         """Return the rejection of node `index` as the secondary of `primary`, or None.
 
-        `primary` None stands for a node of which `index` holds no secondaries yet.
+        `primary` None: any node of which `index` holds no secondaries yet.
         """
         check: Check | None
         if self.results is None or self.results.secondaries is None:  # no primary was possible
@@ -158,7 +158,8 @@ def roles_of(
 ) -> RolesTested:
     """Return the roles that `query` tests on each node; its instance must not be placed.
 
-    `known` are the nodes as they are now, for a result that is read after they have changed.
+    `known`: the nodes as they were for the query, for results that are read later; None: as they
+    are now.
     """
     cluster, instance, kind = context.cluster, query.instance, query.kind
 
@@ -219,10 +220,10 @@ def roles_of(
 def _add_steps(
     roles: RolesTested, context: Context, evaluator: TracedEvaluator, query: NodeQuery
 ) -> None:
-    """Add the rejections in the steps before a node is the new primary of a pair to `roles`.
+    """Add to `roles` the rejections in the steps before a node is the new primary of a pair.
 
     The node first becomes the secondary of the old primary; then the old primary becomes the
-    secondary.  No resource of the node helps against a rejection by the old primary.
+    secondary. If the old primary rejects this role, no resource of the node helps.
     """
     source, first_step = query.present
     home = context.cluster.nodes[source].name
@@ -250,8 +251,8 @@ def _add_steps(
 class Miss:
     """The nearest candidate in one clause; "" if there is nothing to report.
 
-    ``part`` is how much it lacks, relative to what is required: 0 if only N+1 rejects it, `NO_HELP`
-    if a rule does.
+    ``part``: the share of the required amounts that the candidate lacks; 0 if only N+1 rejects it,
+    `NO_HELP` if a constraint rejects it that no resource would help against.
     """
 
     __slots__ = ("part", "text")
@@ -264,7 +265,7 @@ class Miss:
 def lost_by_n1(
     cluster: Cluster, check: FailureTolerance, instance: Instance, nodes: Nodes, shown: Shown = str
 ) -> Miss:
-    """Return the failure for which global N+1 alone rejects a placement."""
+    """Return `nodes`, which global N+1 rejects, as nearest candidate, with the failure."""
     stranded = check.obstacle(Move(instance, (), nodes))
     if stranded is None:
         return Miss("", 0.0)
@@ -274,7 +275,7 @@ def lost_by_n1(
 
 
 def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
-    """Return the candidate in `roles` that is nearest to acceptable, and what it lacks."""
+    """Return the nearest candidate in `roles`, and what it lacks."""
     if roles.breach:
         return Miss(roles.breach, NO_HELP)
     open_to = [index for index in roles.primaries if index not in roles.barred]
@@ -296,7 +297,7 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
 
 
 class _Lack:
-    """The amounts that a node lacks for one role, as texts, and the sum of their relative sizes."""
+    """What a node lacks for one role, as texts, and the sum of the relative amounts."""
 
     __slots__ = ("index", "part", "texts")
 
@@ -311,11 +312,10 @@ def _part(lack: _Lack) -> float:
 
 
 class Search:
-    """The nearest placement by what single nodes lack.
+    """A search for the nearest placement, by what single nodes lack.
 
-    With `first_step`, what limits a first step, and the node `source`, a new primary must
-    become the secondary of that before.  Nodes that passed every limit by the `results` of a
-    kernel lack nothing.
+    With `first_step`, the limits of a first step, a new primary must first become the secondary of
+    the node `source`. Nodes that passed every limit in the `results` of a kernel lack nothing.
     """
 
     def __init__(
@@ -381,7 +381,11 @@ class Search:
         return _Lack(index, list(amounts.values()))
 
     def _amounts(self, failures: Iterable[Check], views: tuple[NodeView, NodeView]) -> _Amounts:
-        """Return, for every resource, the largest amount that one of the limits requires."""
+        """Return, for each resource, the largest amount that is lacking by one of the limits
+        `failures`.
+
+        `views`: the node before and after the instance is placed.
+        """
         instance = self._prospect.instance
         amounts: _Amounts = {}
         for check in failures:
@@ -393,7 +397,10 @@ class Search:
 
 
 def _miss_of(cluster: Cluster, lacks: Sequence[_Lack], shown: Shown) -> Miss:
-    """Return the nearest candidate in words: ``node1/node2: node2 lacks 977 MiB memory``."""
+    """Return the nearest candidate in words: ``node1/node2: node2 lacks 977 MiB memory``.
+
+    `lacks`: what each node of the candidate lacks.
+    """
     names = [shown(cluster.nodes[lack.index].name) for lack in lacks]
     texts = [
         f"{name} lacks {' and '.join(lack.texts)}" for name, lack in zip(names, lacks) if lack.texts
@@ -403,10 +410,7 @@ def _miss_of(cluster: Cluster, lacks: Sequence[_Lack], shown: Shown) -> Miss:
 
 
 def nearest_new(context: Context, allocation: AllocationRequest, offers: RankedGroups) -> str:
-    """Describe the rejected nodes, in all groups of `offers`, that are nearest to acceptance.
-
-    The result is "" if there are none.
-    """
+    """Return the nearest candidate of all groups of `offers` in words; "" if there is none."""
     by_uuid = {offer.uuid: offer for offer in offers.ranked if not offer.obstacle}
 
     def misses() -> Iterator[tuple[str, Miss]]:
@@ -421,7 +425,7 @@ def nearest_new(context: Context, allocation: AllocationRequest, offers: RankedG
 
 
 def nearest_move(context: Context, queried: Queried | None) -> str:
-    """Return the nearest candidate of the nodes that were `queried` for an instance that moves."""
+    """Return the nearest of the nodes that were `queried` for a moving instance, in words."""
 
     def misses() -> Iterator[tuple[str, Miss]]:
         if queried is not None:
@@ -436,7 +440,10 @@ def nearest_move(context: Context, queried: Queried | None) -> str:
 def nearest_secondary(
     context: Context, evaluator: Evaluator, instance: Instance, placements: GroupPlacements
 ) -> str:
-    """Return the nearest node for the first secondary of `instance`; `placements` has none."""
+    """Return the nearest node for the first secondary of `instance`, in words.
+
+    `placements` are those that were found; there must be none.
+    """
     rejected = placements.rejected[1] if placements.rejected else None
     return _in_words(
         context,
@@ -447,7 +454,7 @@ def nearest_secondary(
 def rejected_by_n1(
     context: Context, evaluator: Evaluator, instance: Instance, rejected: Nodes
 ) -> str:
-    """Return the failure not tolerated with `instance` on the nodes `rejected`, as text."""
+    """Return, in words, the failure that is not tolerated if `instance` is on `rejected`."""
 
     def misses() -> Iterator[tuple[str, Miss]]:
         with context.state.trial():
@@ -465,7 +472,7 @@ def _miss(
     query: NodeQuery | None,
     rejected: Nodes | None,
 ) -> Miss:
-    """Return the nearest candidate of a group; `rejected` is one that only N+1 rejected."""
+    """Return the nearest candidate of a group; `rejected`: a placement that only N+1 rejected."""
     cluster = context.cluster
     domain = domain_of(node.name for node in cluster.nodes)
 
@@ -483,7 +490,7 @@ def _miss(
 def _in_words(context: Context, misses: Callable[[], Iterator[tuple[str, Miss]]]) -> str:
     """Return the nearest of `misses` in words: ``; closest: node5 lacks 18433 MiB memory``.
 
-    If no resource would help, return the rule that rejects the instance.
+    If no resource would help, return the constraint that rejects the instance.
     """
     if context.misses_reported >= MOST_WITH_NEAREST or not context.settings.behaviour.tells_nearest:
         return ""

@@ -32,26 +32,27 @@ def place_new(
     primary_given: bool = False,
     counted: bool = True,
 ) -> GroupPlacements:
-    """Rank the placements of `instance` on `nodes` of the evaluator's group.
+    """Rank the placements of `instance` on `nodes` of the evaluator's group, and check N+1.
 
-    The best placement that keeps N+1 is taken of every row (of pairs: of every primary); those
-    before it count as ``FailN1``.
+    From every row of candidates (for pairs, one row for each primary), the result has the best
+    placement that keeps N+1. Better placements of the row are counted as ``FailN1``.
 
     Parameters
     ----------
     evaluator:
         Decides in the group.
     instance:
-        The new instance, which is not on the state.
+        The new instance, which must not be placed.
     nodes, secondaries:
-        For pairs the primaries and the secondaries, which are `nodes` unless they are given.
+        The nodes to use; for pairs the primaries, and the secondaries, which are `nodes` by
+        default.
     by_losses:
         Whether to rank by `iallocator.ranking.lost_allocations` instead of the score, unless the
         settings of the group name another strategy.
     checked:
-        The instance that N+1 checks instead of `instance`.
+        The instance for which N+1 is checked; None: `instance`.
     primary_given:
-        Whether the primary stays where it is: a strategy ranks the secondaries only.
+        Whether the primary stays where it is, so that a strategy ranks only secondaries.
     counted:
         Whether to count all placements that N+1 rejects; otherwise the check ends at the best
         placement that keeps N+1.
@@ -118,7 +119,10 @@ def place_new(
 def _keeping_n1(
     rows: Iterable[Iterator[Placement]], accepts: Accepts, checked: Instance, enough: int
 ) -> tuple[list[Placement], Placement | None, int]:
-    """Return the first `enough` of each row that N+1 accepts, the first rejected, and how many."""
+    """Return the first `enough` placements of each row that N+1 accepts, and what it rejects.
+
+    The other results are the first rejected placement, and the number of rejected placements.
+    """
     best: list[Placement] = []
     rejected: Placement | None = None
     lost = 0
@@ -138,7 +142,7 @@ def _keeping_n1(
 
 
 def other_nodes(candidates: Candidates, chosen: tuple[int, ...]) -> list[int]:
-    """Return the nodes of one-node `candidates` except `chosen`, best first."""
+    """Return the nodes of one-node `candidates` that are not in `chosen`, best first."""
     return [nodes[0] for _, nodes in candidates.ranked() if nodes != chosen]
 
 

@@ -30,7 +30,7 @@ __all__ = [
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 
 RELUCTANCE = 1000.0
-"""Added to the score for each allocation policy after the first; more than any score."""
+"""The amount that each less preferred allocation policy adds to the score; more than any score."""
 
 
 class AllocationRequest:
@@ -39,17 +39,17 @@ class AllocationRequest:
     Attributes
     ----------
     groups:
-        The groups that are queried.
+        The groups to search.
     named:
-        Whether the one group was chosen by name: then its allocation policy does not
-        matter, and statistics run over that group only.
+        Whether the request names the group. Then its allocation policy has no effect, and scores
+        include only its nodes.
     allowed:
         Names of the nodes that may be used; None: all.
     new:
-        Whether the instance is new; one that only changes its group is not ranked by
-        lost allocations.
+        Whether the instance is new. An instance that only changes its group is not ranked by lost
+        allocations.
     counted:
-        Whether to count the placements that N+1 rejects beside the best.
+        Whether to count all placements that N+1 rejects.
     """
 
     __slots__ = ("allowed", "counted", "groups", "instance", "named", "new")
@@ -75,7 +75,7 @@ class AllocationRequest:
         return 0.0 if self.named else RELUCTANCE * POLICY_RANK[group.alloc_policy]
 
     def scope(self, all_nodes: Sequence[int]) -> Sequence[int]:
-        """Return the nodes that statistics include; `all_nodes` are those of the cluster."""
+        """Return the nodes that scores include; `all_nodes`: the nodes of the cluster."""
         return self.groups[0].nodes if self.named else all_nodes
 
 
@@ -85,21 +85,21 @@ class NodeQuery:
     Attributes
     ----------
     kind:
-        How the instance comes to the nodes: ``new``, ``moved``, ``secondary``, ``pair`` or
-        ``exchange``.
+        The kind of placement: ``new``, ``moved``, ``secondary``, ``pair``, or ``exchange`` of the
+        roles of its two nodes.
     present:
         Its present nodes, primary first; () for a new instance.
     primaries, secondaries:
         The nodes that are tested in each role.
     rejections, barred_secondaries:
-        The nodes rejected before their limits are tested, each with the reason counted.
+        Node -> failure reason, for nodes that are rejected before their limits are tested.
     limit_policy:
         The limits that are enforced.
     bound:
         The nodes of `rejections` that affinity constraints reject.
     as_secondaries, behind:
-        For ``pair`` the new primary -> the limit that it fails as the secondary of the old primary,
-        and the limit that the old primary fails as its secondary.
+        For ``pair``: new primary -> the limit that it fails as the secondary of the old primary;
+        and new primary -> the limit that the old primary fails as its secondary.
     answer:
         For ``exchange`` the rejection of the exchange of roles; None if it is allowed.
     limit_results:
@@ -168,18 +168,18 @@ class GroupSolution:
     Attributes
     ----------
     penalties:
-        Of each of the placements: what the soft constraints that it violates add to its score.
+        For each placement, the penalty of violated soft constraints in its score.
     placements:
         (score, node names) of the best placements, best first; empty if there is none.
     nodes:
-        The node indices of the same placements.
+        The node indices of `placements`.
     shown_score:
-        The score of the best as text, in the words of the ``info`` line.
+        The score of the best placement as text, in the words of the ``info`` line.
     obstacle:
-        Why the whole group is rejected before any node is tested; "" if it is not.
+        Why the group as a whole is rejected before any node is tested; "" if nodes are tested.
     secondaries:
-        Of an instance on shared storage, the nodes that it could fail over to from its
-        best place, best first; else None.
+        For an instance on shared storage, the nodes that it could fail over to from the best
+        placement, best first; else None.
     rejected:
         The first placement that N+1 alone rejected; None: there is none.
     query:
@@ -187,13 +187,13 @@ class GroupSolution:
     ranked_by:
         The name of the strategy that ranked the placements.
     exactly:
-        The exact score of the best placement, if that decides between groups; else None.
+        The exact score of the best placement, if rounding decides between groups; else None.
     order:
         The order of the placements by the strategy, if the strategy can compare them.
     extra:
         The members that the strategy adds to the entry, for the best placement.
     top:
-        How many placements the group was to return; None: as many as all groups.
+        The number of placements that the group must return; None: the number for all groups.
     """
 
     __slots__ = (
@@ -301,9 +301,9 @@ class RankedGroups:
     Attributes
     ----------
     usable:
-        The offers that can be taken, best first.
+        The offers with a placement, best first.
     ranked:
-        All offers: those that can be taken first, best first.
+        All offers: first those with a placement, best first.
     line:
         The offers of all groups in one line, in the order of the groups.
     order:
@@ -341,7 +341,10 @@ class RankedGroups:
 
 
 def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
-    """Return the rank of an offer: allocation policy, then score or another criterion."""
+    """Return the rank of an offer: allocation policy, then score or another criterion.
+
+    `alike`: whether all offers are ranked by one criterion.
+    """
     if alike and offer.exactly is not None:
         return POLICY_RANK[offer.alloc_policy], offer.exactly
     key = offer.key if alike else offer.placements[0][0]
@@ -351,9 +354,9 @@ def _rank(offer: GroupSolution, alike: bool) -> tuple[int, Any]:
 
 
 def penalty_in(rank: Any, score: float) -> float:
-    """Return the penalty of violated soft constraints in `rank`, which is `score` and penalty.
+    """Return the penalty in `rank`, which is the sum of `score` and the penalty.
 
-    It is 0 if `rank` is not a score, for example if it is lost allocations.
+    The result is 0 if `rank` is not a score, for example if it is lost allocations.
     """
     return float(round(rank - score, WRITTEN_DECIMALS)) if isinstance(rank, float) else 0.0
 
@@ -366,20 +369,20 @@ class GroupPlacements:
     best:
         The requested number of placements, best first.
     successes:
-        Number of placements that passed all checks; global N+1 counts if it was checked.
+        The number of placements that passed all checks, including global N+1 if it was checked.
     failures:
-        Reason -> how many it rejected.
+        Reason -> the number of placements that it rejected.
     others:
-        Of an instance on shared storage that has a place, the other nodes that it could
-        be on, best first; else None.
+        For an instance on shared storage that has a placement, the other possible nodes, best
+        first; else None.
     ranked_by, order:
-        The strategy that ranked them; how it ranked them, if it ranks nodes.
+        The strategy that ranked the placements; and its order of the nodes, if it ranks nodes.
     query:
         The query.
     rejected:
         The first placement, by row and then by rank, that global N+1 rejected, if any.
     scores:
-        Placement -> its score; empty where they are ranked by it.
+        Placement -> its score; empty if the placements are ranked by score.
     """
 
     __slots__ = (
@@ -408,22 +411,26 @@ class GroupPlacements:
         self.scores = scores
 
     def score(self, placement: Placement) -> float:
-        """Return the cluster score of a placement, whatever it was ranked by."""
+        """Return the cluster score of a placement, even if another criterion ranked it."""
         return float(self.scores[placement[1]] if self.scores else placement[0])
 
     def penalty(self, placement: Placement) -> float:
-        """Return what the soft constraints that a placement violates add to its score.
+        """Return the penalty of violated soft constraints in the rank of a placement.
 
-        It is 0 where a strategy ranks nodes, because the score does not decide there.
+        The penalty is 0 where a strategy ranks nodes, because the score does not decide there.
         """
         return 0.0 if self.order else penalty_in(placement[0], self.score(placement))
 
 
 class RankedMoves:
-    """Candidates in the order of a strategy.
+    """The candidates for a move, in the order of a strategy.
 
-    ``scores`` are the cluster scores, empty if the candidates are ranked by those;
-    ``order`` is the order of a strategy that ranks nodes, else None.
+    Attributes
+    ----------
+    scores:
+        Placement -> its cluster score; empty if the candidates are ranked by score.
+    order:
+        The order of a strategy that ranks nodes; None for other strategies.
     """
 
     __slots__ = ("candidates", "order", "scores")
@@ -439,23 +446,23 @@ class RankedMoves:
         self.order = order
 
     def score(self, placement: Placement) -> float:
-        """Return the cluster score of a placement, whatever it was ranked by."""
+        """Return the cluster score of a placement, even if another criterion ranked it."""
         return float(self.scores[placement[1]] if self.scores else placement[0])
 
     def penalty(self, placement: Placement) -> float:
-        """Return what the soft constraints that a placement violates add to its score."""
+        """Return the penalty of violated soft constraints in the rank of a placement."""
         return 0.0 if self.order else penalty_in(placement[0], self.score(placement))
 
 
 class ScoredMove:
-    """A move with its score, as an entry of ``solutions`` has it.
+    """A move with its score, for an entry of ``solutions``.
 
     Attributes
     ----------
     score:
-        Of the cluster after the move; lower is better.
+        The cluster score after the move; lower is better.
     penalty:
-        What violated soft constraints add to the score, where that ranked the moves.
+        The penalty of violated soft constraints, if it was part of the rank of the move.
     extra:
         The members that a strategy adds to the entry of ``solutions``.
     """
@@ -483,14 +490,14 @@ class MoveResult:
     scored:
         The moves with their scores, best first.
     message:
-        Why there is none; "" if there is one.
+        Why there is no move; "" if there is one.
     failures:
-        Reason -> how many nodes, or pairs of nodes, it rejected.
+        Reason -> the number of nodes, or pairs of nodes, that it rejected.
     others:
         The nodes that an instance on shared storage could fail over to from its new place, best
         first; None for other instances.
     order:
-        The order of a strategy that ranked the nodes; None for others.
+        The order of a strategy that ranks nodes; None for other strategies.
     ranks:
         Nodes of a move -> the lost allocations by which it was ranked.
     nearest:

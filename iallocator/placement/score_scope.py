@@ -33,7 +33,9 @@ if TYPE_CHECKING:
             """Return a kernel that scores the nodes of `scope` on the present state."""
 
         def tolerance(self, scope: Sequence[int], rules: Rules) -> FailureTolerance:
-            """Return a new object for N+1 by `rules`; `scope` as for a request."""
+            """Return new N+1 checks by `rules`; simulations compute scores over the nodes in
+            `scope`.
+            """
 
 
 __all__ = ["ScoreScope", "Unscored"]
@@ -59,7 +61,7 @@ class ScoreScope:
         )
 
     def tolerance(self, rules: Rules) -> FailureTolerance:
-        """Return the N+1 check of the nodes by `rules`."""
+        """Return the N+1 checks by `rules`; simulations compute scores over these nodes."""
         tolerance = self._tolerances.get(rules.mode)
         if tolerance is None:
             tolerance = self._tolerances[rules.mode] = self._context.tolerance(self.nodes, rules)

@@ -1,26 +1,26 @@
-"""The interface of a trace: the events while a request is decided.
+"""The interface of a trace, which records the decisions while a request is answered.
 
-Requests are answered without a trace.  A context with a trace calls it while the state is as it
-was for the decision: the trace must note at once what it needs of the state (amounts, scores,
-which failure is not tolerated), and must leave the state unchanged.
-`iallocator.explain.recorder` is the only trace.
+Requests are answered without a trace. A context with a trace calls the trace while the state is as
+it was for the decision: the trace must store at once what it needs of the state (amounts, scores,
+which failure is not tolerated), and must leave the state unchanged. `iallocator.explain.recorder`
+is the only trace.
 
-For each instance and each group that is queried, in this order:
+For each instance and each group that is queried, the calls are, in this order:
 
 ``asked``
-    Which nodes are candidates, and which were rejected before their limits were tested.
+    The candidate nodes, and the nodes that were rejected before their limits were tested.
 ``placed`` or ``ranked``
     The candidates in their order; for new instances also the chosen placements, after N+1.
 ``preferred``
-    With ``--n1 no-worse`` after ``ranked``: the places that lose least.
+    With ``--n1 no-worse``, after ``ranked``: the placements after which failures lose least.
 ``exchanged``
-    Instead of both: whether the two nodes of an instance can exchange their roles.
+    Instead of ``placed`` and ``ranked``: whether the two nodes of an instance can exchange roles.
 ``compared``
     The offers of all groups, for a new instance or for one that changes its group.
 ``decided``
-    The result for an instance that was to move.
+    The result for an instance to move.
 
-A search queries nodes more than once; the last query is the one that decides.
+A search can query nodes several times; the last query decides.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     Accepts = Callable[[Instance, Nodes], bool]
 
     class TracedEvaluator(Protocol):
-        """The evaluator that decides; see `iallocator.placement.evaluator.Evaluator`."""
+        """The evaluator that decides, as far as a trace needs it."""
 
         group: Group
         settings: Settings
@@ -69,13 +69,13 @@ if TYPE_CHECKING:
             known: KnownNodes | None = None,
             **limits: RoleLimits,
         ) -> WhatIf:
-            """Return a test of single nodes for every limit, with the numbers."""
+            """Return an object that tests single nodes for every limit, with amounts."""
 
         def keeps_n1(self, instance: Instance, nodes: Nodes) -> bool:
             """Return whether N+1 still holds after placing `instance` on `nodes`."""
 
     class Trace(Protocol):
-        """Records decisions and their reasons; see the module."""
+        """Receives the decisions of a request and their reasons."""
 
         @property
         def n1_check(self) -> type[FailureTolerance]:
@@ -97,12 +97,14 @@ if TYPE_CHECKING:
             accepts: Accepts,
             placements: GroupPlacements,
         ) -> None:
-            """Record that `placements` was made of ranked `candidates`; `accepts` checked N+1."""
+            """Record `placements` of a new instance, made of ranked `candidates`; `accepts` checked
+            N+1.
+            """
 
         def ranked(
             self, evaluator: TracedEvaluator, instance: Instance, ranked_moves: RankedMoves
         ) -> None:
-            """Record the ranked places of an instance that moves, which is not placed."""
+            """Record the ranked placements of an instance to move, which is not on the state."""
 
         def preferred(
             self,
@@ -112,7 +114,9 @@ if TYPE_CHECKING:
             places: Sequence[Placement],
             check: FailureTolerance,
         ) -> None:
-            """Record that failures lose least after `places`, of those ranked last."""
+            """Record that failures lose least after the placements `places`; all are among
+            `ranked`.
+            """
 
         def exchanged(
             self,
@@ -121,13 +125,15 @@ if TYPE_CHECKING:
             present: Nodes,
             rejection: Rejection | None,
         ) -> None:
-            """Record if primary and secondary in `present` can be swapped; `rejection`: why not."""
+            """Record whether the roles of the nodes `present` can be exchanged; `rejection`: why
+            not.
+            """
 
         def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
             """Record the `offers` of the groups of `allocation`."""
 
         def decided(self, instance: Instance, outcome: MoveResult) -> None:
-            """Record `outcome`, the result for an instance that was to move."""
+            """Record `outcome`, the result for an instance to move."""
 
         def ended(self) -> None:
             """Record that the time was up before there was an answer."""

@@ -1,4 +1,4 @@
-"""Test single nodes, before and after they get an instance, for every limit."""
+"""Test single nodes, before and after an instance is placed on them, for every limit."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class KnownNodes:
     Attributes
     ----------
     views:
-        Node -> what it held.
+        Node -> its amounts at that moment.
     peers:
-        Node -> the MiB of memory that it reserved, by the primary of which it holds secondaries.
+        Node -> primary node -> MiB of memory that the node reserved for failovers from it.
     """
 
     __slots__ = ("peers", "views")
@@ -43,7 +43,7 @@ class KnownNodes:
 
 
 class NodeHistory:
-    """Looks up the content of nodes at each moment; it is kept until the node changes."""
+    """A cache of the amounts of nodes at each moment; an entry is shared until its node changes."""
 
     __slots__ = ("_kept", "_together")
 
@@ -52,7 +52,7 @@ class NodeHistory:
         self._together: Kept[tuple[int, ...], KnownNodes] = {}
 
     def known(self, state: State, kernels: Kernels, nodes: Collection[int]) -> KnownNodes:
-        """Return `nodes` as they are in `state` now; all calls must be about this state."""
+        """Return `nodes` as they are in `state` now; all calls must be for one state object."""
         queried = tuple(nodes)
         stamps = state.stamps
 
@@ -72,17 +72,16 @@ class NodeHistory:
 
 
 class WhatIf:
-    """Single nodes of the present `state` with `instance`, which is not placed.
+    """Tests single nodes of the present `state` with `instance`, which is not placed.
 
-    It finds every limit that a node breaks, for the amounts that the node lacks; a kernel records
-    the first one.  See `Evaluator.what_if`.
-    With `known` the nodes are tested as they were then, which an instance with exclusion tags, and
-    a cluster with storage pools, do not allow.
+    It finds every limit that a node violates, to report the amounts that the node lacks; a kernel
+    only finds the first one. With `known`, nodes are tested as they were at an earlier moment. This
+    is impossible for an instance with exclusion tags, and for a cluster with storage pools.
 
     Attributes
     ----------
     limits, secondary_limits:
-        The limits that are enforced for primaries and for secondaries: those of `limit_policy`.
+        The limits of `limit_policy` that are enforced for primaries, and for secondaries.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class WhatIf:
     def primary(self, index: int) -> tuple[NodeView, NodeView]:
         """Return the amounts of node `index` before and after it becomes the primary node.
 
-        Of the exclusion tags, only the number of conflicts is counted.
+        Of exclusion tags, only the number of conflicts is counted.
         """
         before = self._view(index)
         after = after_primary(before, self.instance)
@@ -116,9 +115,10 @@ class WhatIf:
         return before, after
 
     def secondary(self, index: int, primary: int | None) -> tuple[NodeView, NodeView]:
-        """Return the amounts of node `index` before and after it becomes the secondary node.
+        """Return the amounts of node `index` before and after it becomes the secondary of
+        `primary`.
 
-        A `primary` of None stands for a primary node without secondaries on node `index`.
+        `primary` None: any node of which `index` holds no secondaries yet.
         """
         before = self._view(index)
         peers = 0 if primary is None else self._peers[index].get(primary, 0)
@@ -129,11 +129,11 @@ class WhatIf:
         return Rejection(check.reason, check.numbers(*views, self.instance))
 
     def primary_failures(self, index: int) -> list[Check]:
-        """Return the limits that node `index` breaks as the primary."""
+        """Return the limits that node `index` violates as the primary."""
         before, after = self.primary(index)
         return [check for check in self._primary if check.fails(before, after, self.instance)]
 
     def secondary_failures(self, index: int, primary: int | None) -> list[Check]:
-        """Return the limits that node `index` breaks as the secondary."""
+        """Return the limits that node `index` violates as the secondary."""
         before, after = self.secondary(index, primary)
         return [check for check in self._secondary if check.fails(before, after, self.instance)]

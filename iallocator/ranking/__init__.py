@@ -20,20 +20,22 @@ STRATEGIES = {
     "pacemaker-minimal": "pacemaker",
     "affinity": "affinity",
 }
-"""Name -> module in this package.  A shared module distinguishes by `RankQuery.strategy`."""
+"""Name of a strategy -> its module in this package. A module of several strategies reads
+`RankQuery.strategy`."""
 
 ALIASES = {
     "utilization": "pacemaker-utilization",
     "balanced": "pacemaker-balanced",
     "minimal": "pacemaker-minimal",
 }
-"""Short names -> names in `STRATEGIES`."""
+"""Short name of a strategy -> its name in `STRATEGIES`."""
 
 
 SEQUENCED = frozenset(name for name, module in STRATEGIES.items() if module == "pacemaker")
-"""Strategies with a function ``sequence``: the order in which several instances are placed."""
+"""The strategies with a function ``sequence``, which returns the order in which several instances
+are placed."""
 
 
 def ranks_nodes(name: str) -> bool:
-    """Return whether the strategy is a module with a function ``order``."""
+    """Return whether the strategy `name` ranks nodes, by a function ``order`` of its module."""
     return name not in (SCORE, LOSSES)

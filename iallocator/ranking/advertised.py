@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
     class AdvertisingSettings(Protocol):
-        """The settings of a group that decide how much memory its nodes may allocate."""
+        """The settings of a group that determine how much memory its nodes may allocate."""
 
         memory_ratio: float
         strategy: str
@@ -40,10 +40,11 @@ MEMORY = "memory"
 def advertise(
     cluster: Cluster, settings_of: Callable[[Group], AdvertisingSettings], prefix: str
 ) -> None:
-    """Set how much memory of every node may be allocated.
+    """Set the ratios by which the memory of each node may be overcommitted.
 
-    These are `Node.memory_ratio` and `Node.allocation_ratio`.  Call it before a state of `cluster`
-    is created.
+    The ratios are `Node.memory_ratio` and `Node.allocation_ratio`. Call this function before a
+    state of `cluster` is made. `settings_of` returns the settings of a group; `prefix` begins the
+    tags of this program.
     """
     capacity: list[dict[str, float]] | None = None
     for node in cluster.nodes:

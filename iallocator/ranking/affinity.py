@@ -1,16 +1,17 @@
-"""Placement keys: a node is good if it has values close to those that the instance requests.
+"""Rank nodes by placement keys: a node is better the closer its values are to the instance's.
 
-1. Constraints: both free memories of the node exceed the instance's memory and the overhead.
+1. Constraints: the free memory of the node, with contention and without, exceeds the instance's
+   memory and the overhead.
 2. The keys of the instance are compiled, system and customer keys apart.
 3. The keys of the nodes are compiled in the same way (`NodeKeys`).
 4. System rounds: the affinity of the system keys must exceed a threshold that falls from round to
    round; the earlier the round, the better the node.
-5. Customer round: within a round the node with the higher affinity of the customer keys wins, then
+5. Customer round: within a round, the node with the higher affinity of the customer keys wins, then
    the node that violates the fewest soft constraints, then the name, or chance with ``--seed``.
 6. The sticky keys of the chosen node are reported, as tags for the instance.
 
-Both affinities follow from the node and the instance alone.  Nodes of several groups, and the
-nodes that remain after N+1, therefore have the ranks that a new choice would give them.
+Both affinities follow from the node and the instance alone.  Nodes of several groups, and the nodes
+that remain after N+1, therefore have the ranks that a new choice would give them.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def affinity(
 ) -> float:
     """Return the affinity of the `wanted` keys of an instance to the keys `values` on a node.
 
-    `wanted`: name -> value and weight; `values`: name -> value -> how often.  Each pair of keys
-    with equal names adds its weight times max(0, 1 - |difference of the values|).
+    `wanted`: name -> value and weight. `values`: name -> value -> the number of keys with it.  Each
+    pair of keys with equal names adds its weight times max(0, 1 - |difference of the values|).
     """
     total = 0.0
     for name, (value, weight) in wanted.items():
@@ -103,7 +104,7 @@ def order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
 
 
 class _NodeResult:
-    """The result of one node: its round (0 is the first; None: rejected) and both affinities."""
+    """The rating of one node: its round (0 is the first; None: rejected) and both affinities."""
 
     __slots__ = ("customer", "node", "rejection", "round", "system")
 
@@ -118,7 +119,7 @@ class _NodeResult:
 
 
 class _Rules:
-    """The results of the rules for single nodes, for one instance."""
+    """Rates single nodes for one instance by the constraints and rounds of the strategy."""
 
     __slots__ = ("_context", "_known", "_limits", "instance", "subject", "usage")
 
@@ -131,12 +132,12 @@ class _Rules:
         self._known: Kept[int, _NodeResult] = {}
 
     def result(self, index: int) -> _NodeResult:
-        """Return how the strategy ``affinity`` rates node `index` for the instance now."""
+        """Return the rating of node `index` for the instance in the present state."""
         node = self.usage.node(index)
         return derived(self._known, index, node, lambda: self._evaluated(index, node))
 
     def limits(self, index: int) -> tuple[float, Sequence[float]]:
-        """Return the memory that must be exceeded, MiB, and the thresholds of the node's group."""
+        """Return the MiB of memory to be exceeded, and the thresholds of the node's group."""
         group = self._context.cluster.nodes[index].group
         limits = self._limits.get(group.index)
         if limits is None:
@@ -213,7 +214,9 @@ class _KeyOrder(NodeRanking):
         return context.settings_of(context.cluster.nodes[index].group).seed
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
-        """Return the round and the customer affinity, which decide, and then their parts."""
+        """Return the round and the customer affinity of node `index`, which decide, and their
+        parts.
+        """
         result, (_, steps) = self._results[index], self._rules.limits(index)
         node, subject = result.node, self._rules.subject
         if result.rejection:
@@ -244,9 +247,9 @@ class _KeyOrder(NodeRanking):
         return rows
 
     def decided(self, first: int, second: int) -> str:
-        """Return the first deciding rule at which the nodes differ.
+        """Return the first criterion at which the two nodes differ.
 
-        The other rows of `criteria` only explain these rules.
+        Only the criteria that decide are compared; the other rows of `criteria` explain them.
         """
         count = 3 if self._costs else 2
         pairs = zip(self.criteria(first), self.criteria(second))
@@ -258,7 +261,7 @@ class _KeyOrder(NodeRanking):
         return f"equal in round and customer affinity; of equals {chance}"
 
     def extra(self, index: int) -> dict[str, Any]:
-        """Return the sticky keys of the node where the instance runs if `index` is chosen."""
+        """Return the sticky keys of the node on which the instance runs if `index` is chosen."""
         home = self._query.beside[0] if self._query.beside else index
         return {"sticky_keys": list(self._rules.usage.sticky(home))}
 
@@ -267,7 +270,7 @@ class _KeyOrder(NodeRanking):
 
 
 class Compiled:
-    """The effective keys of an instance: per class and name, the key of the lowest level."""
+    """The effective keys of an instance: for each class and name, the key of the lowest level."""
 
     __slots__ = ("customer", "system")
 
@@ -292,14 +295,16 @@ class Compiler:
         return Compiled(_chosen(keys, system=True), _chosen(keys, system=False))
 
     def customer(self, instance: Instance, with_request: bool) -> Wanted:
-        """Return only the customer keys of `instance`."""
+        """Return only the customer keys of `instance`; if `with_request`, with those of the
+        request.
+        """
         keys = self._keys(instance, with_request)
         return _chosen(keys, system=False) if keys else {}
 
     def _keys(self, instance: Instance, with_request: bool) -> list[PlacementKey]:
-        """Return all keys of `instance`.
+        """Return all keys of `instance`; if `with_request`, with the keys of the request.
 
-        Of two keys with the same level and name, the effective key comes later.
+        Of two keys with equal level and name, the effective key comes later.
         """
         keys = [*self._above_tags, *self._tags.of_instance(instance)]
         keys += self._above
@@ -322,7 +327,7 @@ class NodeKeys:
     uncontended:
         Total memory times contention ratio, less the memory of running instances, MiB.
     contended:
-        Free memory: as the node reports, less changes of placement since, MiB.
+        The free memory that the node reports, less the memory of instances placed since, MiB.
     system, customer:
         The compiled keys of the node.
     """
@@ -362,7 +367,7 @@ class _Standard:
 
 
 class NodeKeyUsage:
-    """The keys of instances, and of nodes with their running instances, for one request."""
+    """The keys of the instances of one request, and of nodes with their running instances."""
 
     def __init__(self, context: WorkingSet) -> None:
         self._state = context.state

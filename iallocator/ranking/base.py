@@ -1,13 +1,13 @@
-"""The interface of strategies: a query goes in, and a rank of nodes comes out.
+"""The interface of strategies: `RankQuery` is the input, and `NodeRanking` the result.
 
 A strategy is a module of this package with a function
 
     order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking
 
-`nodes` are the indices of the nodes that pass all limits, in all groups of the request.  ``order``
-ranks these nodes.  It can also reject nodes by a rule of the strategy.
-`iallocator.ranking.pairs` derives placements from the rank.  For pairs of nodes, it takes the best
-primary with an acceptable secondary.  A second call of ``order`` selects the secondary.
+`nodes` are the indices of the nodes that pass all limits, in all groups of the request. ``order``
+ranks these nodes. It can also reject nodes by a rule of the strategy. `iallocator.ranking.pairs`
+derives placements from the ranks. For pairs of nodes, it takes the best primary with an acceptable
+secondary. A second call of ``order`` selects the secondary.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
         tag_prefix: str
 
     class SoftConstraints(Protocol):
-        """The soft constraints of instances."""
+        """The soft constraints of instances, as far as strategies use them."""
 
         def costs(self, instance: Instance, nodes: Collection[int]) -> Mapping[int, float]:
-            """Return node -> penalty of the soft constraints that `instance` violates there."""
+            """Return node -> penalty of the soft constraints that `instance` violates on it."""
 
     class WorkingSet(Protocol):
         """The part of a request that strategies use; see `iallocator.placement.context.Context`."""
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
             """The settings of the request."""
 
         def settings_of(self, group: Group) -> RankSettings:
-            """Return the settings of a group; its tags can override those of the request."""
+            """Return the settings of a group; its tags can override settings of the request."""
 
     class Strategy(Protocol):
         """A module that ranks nodes."""
@@ -78,7 +78,7 @@ __all__ = [
 ]
 
 REJECTED = "FailStrategy"
-"""The failure under which placements are counted that a strategy rejects."""
+"""The failure reason for placements that a strategy rejects."""
 
 
 class RankQuery:
@@ -119,15 +119,17 @@ class RankQuery:
         self.beside = beside
 
     def costs(self, nodes: Collection[int]) -> Mapping[int, float]:
-        """Return node -> penalty of the soft constraints that the instance violates there.
+        """Return node -> penalty of the soft constraints that the instance violates on this node.
 
-        Soft constraints concern only the node on which an instance runs.  For secondaries, the
+        Soft constraints concern only the node on which an instance runs. For secondaries, the
         result is empty.
         """
         return {} if self.role == "secondary" else self.context.affinity.costs(self.instance, nodes)
 
     def second(self, primary: int | None = None) -> RankQuery:
-        """Return the query for the secondary, with `primary` if it is known."""
+        """Return the query for the secondary; `primary` is the primary, or None if it is not known
+        yet.
+        """
         beside = () if primary is None else (primary,)
         return RankQuery(
             self.strategy, self.context, self.instance, self.present, "secondary", beside
@@ -146,7 +148,8 @@ class ScheduledInstance:
     node:
         The node of `after`; None if `after` is not placed.
     unit, position:
-        For the strategy: the colocation set, and the position of the instance in it.
+        The colocation set of the instance, and its position in the set; only the strategy uses
+        them.
     """
 
     __slots__ = ("after", "instance", "node", "position", "unit")
@@ -160,7 +163,7 @@ class ScheduledInstance:
 
 
 class NodeRanking:
-    """A rank of nodes.
+    """The nodes in the order of a strategy, and the nodes that it rejects.
 
     Attributes
     ----------

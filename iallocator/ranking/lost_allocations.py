@@ -2,8 +2,8 @@
 
 For every interval of the policy, an allocation is an instance of the minimum size.  A placement
 loses an allocation if the node has capacity for it before the placement, but not after it.  Fewer
-lost allocations are better.  Intervals are compared in order, largest minimum disk first.  If all
-are equal, less free disk on the nodes used is better.
+lost allocations are better.  The losses are compared interval by interval, largest minimum disk
+first. If all losses are equal, less free disk on the nodes used is better.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["rank", "words_of_losses"]
 
 Lost = tuple[tuple[int, ...], float]
-"""Allocations lost per interval, and free disk left (MiB); lower is better."""
+"""The allocations lost per interval, and the free disk left (MiB); lower is better."""
 
 
 def rank(
@@ -156,7 +156,10 @@ class _Losses:
 
 
 def room_for(size: Spec, node: Node, row: Sequence[float], reserved: float) -> int:
-    """Return how many instances of `size` the node has capacity for as primary."""
+    """Return how many instances of `size` fit on `node` as primary.
+
+    `row`: the columns of the node; `reserved`: MiB of memory that it reserves for failovers.
+    """
     if node.exclusive_storage and min(row[FREE_SPINDLES], row[FREE_SPINDLES_LATER]) < 0:
         return 0
     limits: list[float] = []

@@ -1,6 +1,6 @@
-"""Placements in the order of a strategy.
+"""Rank placements by the order in which a strategy ranks nodes.
 
-For pairs, the best primary with an acceptable secondary is selected first.  Then the strategy
+For pairs, the best primary with an acceptable secondary is selected first. Then the strategy
 selects the best secondary for this primary.
 """
 
@@ -40,9 +40,9 @@ class _Scores(dict["Nodes", float]):
 
 
 class OrderedCandidates(Candidates):
-    """Placements in a strategy's order, one row per primary, the best first.
+    """Placements in the order of a strategy, one row per primary, the best first.
 
-    The scores of placements are their positions: (of the primary, of the secondary).
+    The score of a placement is a pair of positions in this order: of the primary, of the secondary.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
-"""Requests for new instances, and the facts that every request states about itself.
+"""Requests for new instances, and the properties that all types of requests have.
 
-Every process loads this module; only those that answer another type of request load
+Every process loads this module; only processes that answer another type of request load
 `iallocator.requests.existing`.
 """
 
@@ -20,24 +20,24 @@ __all__ = ["Allocate", "AnyRequest", "MultiAllocate", "first_names", "in_groups"
 
 
 class AnyRequest:
-    """The facts that every request states about itself.
+    """A request of any type, with the properties that all types have.
 
     Attributes
     ----------
     asked:
-        The settings that the keys of the request name, with their values.
+        The settings in the request: name -> value.
     may_be_partial:
         Whether an answer may leave out some of the instances.
     scores_pairs:
-        Whether an instance with two nodes may get two new ones.
+        Whether an instance with two nodes may get two new nodes.
     stays_in_group:
         Whether only one group is considered.
     leaves_primaries:
-        Whether existing instances are to leave their primaries.
+        Whether existing instances leave their primaries.
     considers_other_groups:
-        Whether an existing instance may be offered to groups other than its own.
+        Whether an existing instance may move to groups other than its own.
     all_or_nothing:
-        Whether one instance without a place fails the request for all of its instances.
+        Whether the request fails if one of its instances cannot be placed.
     """
 
     __slots__ = ("asked",)
@@ -58,7 +58,7 @@ class AnyRequest:
 
     @property
     def new(self) -> Sequence[Allocate]:
-        """The requests for one new instance that this one consists of."""
+        """The requests for single new instances that this request consists of."""
         return ()
 
     @property
@@ -75,7 +75,7 @@ class AnyRequest:
         return [*self.coming, *self.existing(cluster)]
 
     def reserved(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the instances that must not be moved to make room for the request."""
+        """Return the instances that must not be moved to free capacity for the request."""
         return self.concerned(cluster)
 
     def evacuated_nodes(self) -> set[int]:
@@ -83,11 +83,11 @@ class AnyRequest:
         return set()
 
     def target_groups(self, cluster: Cluster) -> Sequence[Group] | None:
-        """Return the groups to which the instances must move; None if they may keep their own."""
+        """Return the groups to which the instances must move; None: they may keep theirs."""
         return None
 
     def may_leave_group(self, instance: Instance) -> bool:
-        """Return whether another group may take `instance` if its own group cannot."""
+        """Return whether `instance` may move to another group if its own group has no node."""
         return False
 
     def summary(self, cluster: Cluster) -> str:
@@ -103,11 +103,17 @@ class AnyRequest:
 
 
 class Allocate(AnyRequest):
-    """Place one new instance.
+    """A request to place one new instance.
 
-    ``group_name`` None: any group; ``restrict_to`` None: any node of it. ``recreated`` is the
-    instance of the same name, if it exists: its disks are to be created anew, and the capacity that
-    it uses now is free for it.
+    Attributes
+    ----------
+    group_name:
+        The name of the group; None: any group.
+    restrict_to:
+        The names of the nodes that may be used; None: any node of the groups.
+    recreated:
+        The existing instance of this name, if its disks must be created anew: the capacity that it
+        uses now is free for it. None for other instances.
     """
 
     __slots__ = ("group_name", "instance", "recreated", "restrict_to")
@@ -141,12 +147,12 @@ class Allocate(AnyRequest):
         )
 
     def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
-        """Yield the new instance."""
+        """Yield the new instance, with the names of its nodes."""
         yield self.instance, result
 
 
 class MultiAllocate(AnyRequest):
-    """Place several new instances, one after the other."""
+    """A request to place several new instances, one after the other."""
 
     __slots__ = ("wanted",)
 
@@ -167,13 +173,13 @@ class MultiAllocate(AnyRequest):
         return first_names(self.coming)
 
     def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
-        """Yield the instances that are placed."""
+        """Yield each instance that is placed, with the names of its nodes."""
         new = {instance.name: instance for instance in self.coming}
         yield from ((new[name], nodes) for name, nodes in result[0])
 
 
 def first_names(instances: Sequence[Instance]) -> str:
-    """Return the names of the first few instances, and how many more there are."""
+    """Return the names of the first few instances, and the number of others, as text."""
     return named([instance.name for instance in instances], FEW_NAMES) or "no instance"
 
 

@@ -1,4 +1,4 @@
-"""Requests that move existing instances, and the union of all types of request."""
+"""Requests that move existing instances, and the union of all types of requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVAC_MODES = ("primary-only", "secondary-only", "all")
 
 
 class AllocateSecondary(AnyRequest):
-    """Find a secondary for an instance without one, which becomes drbd."""
+    """A request for a secondary of an instance without one, which becomes a drbd instance."""
 
     __slots__ = ("instance",)
 
@@ -47,7 +47,7 @@ class AllocateSecondary(AnyRequest):
 
 
 class Relocate(AnyRequest):
-    """Move an instance off a node: its secondary (drbd), or its primary (shared storage)."""
+    """A request to move the secondary (drbd) or primary (shared storage) of an instance."""
 
     __slots__ = ("instance", "source")
 
@@ -73,7 +73,7 @@ class Relocate(AnyRequest):
 
 
 class NodeEvacuate(AnyRequest):
-    """Move instances off their primaries, their secondaries, or both."""
+    """A request to move instances off their primaries, their secondaries, or both."""
 
     __slots__ = ("instances", "leaves_primaries", "mode", "scores_pairs")
 
@@ -88,11 +88,11 @@ class NodeEvacuate(AnyRequest):
         self.leaves_primaries = mode != "secondary-only"
 
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
-        """Return the instances that the request names."""
+        """Return the instances of `cluster` that the request names."""
         return self.instances
 
     def evacuated_nodes(self) -> set[int]:
-        """Return the primaries, the secondaries, or both, by the mode."""
+        """Return the primaries, the secondaries, or both, of the instances, by the mode."""
         roles = {"primary-only": slice(0, 1), "secondary-only": slice(1, None)}
         role = roles.get(self.mode, slice(None))
         return {node for instance in self.instances for node in instance.nodes[role]}
@@ -106,13 +106,13 @@ class NodeEvacuate(AnyRequest):
         return f"{first_names(self.instances)}; {self.mode}"
 
     def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
-        """Yield the instances that move."""
+        """Yield each instance that moves, with the names of its new nodes."""
         known = {instance.name: instance for instance in self.instances}
         yield from ((known[name], nodes) for name, _, nodes in result[0])
 
 
 class ChangeGroup(AnyRequest):
-    """Move instances to one of ``targets``; None: any group but their present ones."""
+    """A request to move instances to one of ``targets``; None: any group but their own."""
 
     __slots__ = ("instances", "targets")
 
@@ -142,13 +142,16 @@ class ChangeGroup(AnyRequest):
         return first_names(self.instances) + in_groups(groups)
 
     def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
-        """Yield the instances that move."""
+        """Yield each instance that moves, with the names of its new nodes."""
         known = {instance.name: instance for instance in self.instances}
         yield from ((known[name], nodes) for name, _, nodes in result[0])
 
 
 class MultiEvacuate(AnyRequest):
-    """Give drbd instances with a secondary in ``nodes`` a new one (Ganeti 2.4 and older)."""
+    """A request of Ganeti 2.4 and older for new secondaries of drbd instances.
+
+    The instances are those with their secondary on one of ``nodes``.
+    """
 
     __slots__ = ("nodes",)
 
@@ -167,11 +170,11 @@ class MultiEvacuate(AnyRequest):
         return [one for one in cluster.instances if not set(self.nodes).isdisjoint(one.nodes)]
 
     def evacuated_nodes(self) -> set[int]:
-        """Return the nodes that are named."""
+        """Return the nodes that the request names."""
         return set(self.nodes)
 
     def summary(self, cluster: Cluster) -> str:
-        """Return the names of the nodes."""
+        """Return the names of the nodes that the request names."""
         return ", ".join(cluster.node_names(tuple(self.nodes)))
 
     def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:

@@ -1,12 +1,12 @@
 """Depth-first branch and bound: the one search for problems that an integer program cannot express.
 
-A search makes decisions, one below the other.  It tries the choices of each decision in the order
-of their lower bounds, as long as the bound improves on the best solution.
+A search makes one decision after the other.  It tries the choices of each decision in the order of
+their lower bounds, as long as the bound improves on the best solution.
 
 Three properties keep a problem out of the integer program (`iallocator.solver.highs`): its cost is
 not linear (the score, the losses of failures), only a simulation knows which choices are possible
-(draining nodes), or HiGHS is much slower (colouring).  The subclasses name the measurements.
-A packing (`iallocator.packing`) is too small: to load HiGHS takes longer than most searches.
+(draining nodes), or HiGHS is much slower (colouring). The subclasses name the measurements.
+Packings (`iallocator.packing`) are too small: loading HiGHS takes longer than most searches.
 """
 
 from __future__ import annotations
@@ -53,28 +53,28 @@ class BranchAndBound:
     def branches(self, depth: int) -> Iterator[tuple[Any, Any]]:
         """Yield (lower bound, choice) for decision `depth`, by increasing bound.
 
-        The decisions before it have been made.  For the last decision the bound is the cost.
+        All earlier decisions have been made. For the last decision, the bound is the cost.
         """
         raise NotImplementedError
 
     def enter(self, depth: int, choice: Any) -> None:
-        """Make decision `depth`."""
+        """Make decision `depth`: change the state of the search by `choice`."""
         raise NotImplementedError
 
     def leave(self, depth: int, choice: Any) -> None:
-        """Withdraw decision `depth`, the last one that was made."""
+        """Undo decision `depth`, which was made last."""
         raise NotImplementedError
 
     def promises(self, depth: int) -> bool:
-        """Return whether solutions below decision `depth`, which has been made, can be better."""
+        """Return whether the solutions with the first decisions, up to `depth`, can be better."""
         return True
 
     def accept(self, cost: Any) -> bool:
-        """Keep the solution, and return True; return False if it is not valid."""
+        """Keep the present solution, and return True; return False if it is not valid."""
         raise NotImplementedError
 
     def must_end(self) -> bool:
-        """Return whether the search must end early."""
+        """Return whether the search must end before it has tried all choices."""
         raise NotImplementedError
 
     def improves(self, bound: Any) -> bool:
@@ -82,12 +82,12 @@ class BranchAndBound:
         return bool(bound < self.cost)
 
     def search(self, depth: int = 0) -> None:
-        """Search below the first `depth` decisions, which have been made already.
+        """Try all choices of the decisions from `depth` on; the decisions before have been made.
 
         Raises
         ------
         Stopped
-            If the run has to end; every decision has been undone.
+            If the run must end; every decision has been undone.
         """
         branches, enter, leave = self.branches, self.enter, self.leave
         improves, promises, must_end = self.improves, self.promises, self.must_end

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["colour", "colour_greedily", "large_clique"]
 
 STEPS = 20_000
-"""Vertices that the exact search colours, or colours anew, before it keeps the best it has."""
+"""The vertices that the exact search colours, or colours again, before it ends."""
 
 
 def colour_greedily(graph: Graph) -> list[int]:
-    """Return a colour, from 0 on, per vertex; the vertex with most colours around it comes next.
+    """Return a colour for each vertex, a number from 0.
 
-    Cost: vertices squared.
+    The vertex with most colours among its neighbours is coloured next. Cost: vertices squared.
     """
     colours = [-1] * len(graph)
     seen: list[set[int]] = [set() for _ in graph]
@@ -39,7 +39,10 @@ def colour_greedily(graph: Graph) -> list[int]:
 
 
 def large_clique(graph: Graph) -> list[int]:
-    """Return vertices that are neighbours of each other, found greedily: each needs a colour."""
+    """Return vertices that are all neighbours of each other, found greedily.
+
+    Each of them needs its own colour, so their number is a lower bound.
+    """
     best: list[int] = []
     for start in sorted(range(len(graph)), key=lambda v: -len(graph[v])):
         if len(graph[start]) < len(best):
@@ -57,7 +60,7 @@ def large_clique(graph: Graph) -> list[int]:
 def colour(graph: Graph, steps: int = STEPS) -> tuple[list[int], bool]:
     """Return a colouring with few colours, and whether fewer colours are impossible.
 
-    `steps`: how many vertices the search colours, or colours anew.
+    `steps`: the most vertices that the search colours, or colours again.
     """
     search = _Search(graph, steps)
     if search.clique and len(search.clique) < search.cost:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["available", "search", "solve"]
 
 RELATIVE_GAP = 0.02
-"""How far from the lowest cost an answer may be, as a share of it."""
+"""The share of the lowest cost by which an answer may be more expensive."""
 
 ITERATIONS_PER_BRANCH = 20
-"""Steps of the simplex method that a branch takes at least; HiGHS limits branches only."""
+"""The least number of simplex steps that a branch takes. HiGHS limits only branches."""
 
 
 def available() -> bool:
@@ -39,7 +39,7 @@ def available() -> bool:
 
 
 def solve(problem: Problem, budget: Deadline, gap: float = RELATIVE_GAP) -> Answer:
-    """Solve `problem` within `budget`; `gap` 0 requires the least sum of costs."""
+    """Solve `problem` within `budget`; with `gap` 0, the answer has the least sum of costs."""
     if any(not kind.choices and kind.penalty is None for kind in problem.kinds):
         return Answer(IMPOSSIBLE)
     if budget.must_end:
@@ -183,7 +183,7 @@ class _Model:
         return program
 
     def taken(self, values: Sequence[float]) -> dict[tuple[int, int], int]:
-        """Return how often each choice is taken, without those that leave a member out."""
+        """Return (kind, choice) -> the number of members that take it, without `LEFT_OUT`."""
         return {
             choice: round(values[column])
             for column, choice in enumerate(self._choices)
@@ -194,10 +194,10 @@ class _Model:
 def search(problem: Problem, check: Check, budget: Deadline, gap: float = RELATIVE_GAP) -> Answer:
     """Return the first answer that `check` accepts.
 
-    `check` receives the value of each member that is not left out.  It returns None, or the members
-    with choices that together violate a constraint, whatever the other members do.  A cut then
-    excludes that combination. No valid answer is excluded, so a proof that there is no answer stays
-    valid.
+    `check` receives the value of each member that is not left out. It returns None, or the members
+    with choices that together violate a constraint, regardless of the other members. A cut then
+    excludes this combination of choices. No valid answer is excluded, so that a proof that there is
+    no answer stays valid.
     """
     while True:
         answer = solve(problem, budget, gap)

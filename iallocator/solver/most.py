@@ -2,8 +2,8 @@
 
 Members of the highest priority come first.  For each priority in turn, the search minimises the
 number of members that are left out, without leaving out more members of higher priorities.  Each
-answer must leave out fewer members than the best one so far.  So the first search is often the
-proof.
+answer must leave out fewer members than the best answer so far. So the first search often proves
+that no answer is better.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["Most", "find_all_or_most"]
 
 ALL = ("left out",)
-"""The row that counts members without a choice; with a priority, those of that priority."""
+"""The key of the row that counts members without a choice; with a priority added, only members of
+it."""
 
 SHARE_OF_ALL = 0.5
-"""The share of the budget that is for placing all; the rest is for as many as possible."""
+"""The share of the budget for placing all members; the rest is for placing as many as possible."""
 
 
 class Most:
@@ -43,9 +44,10 @@ class Most:
     Attributes
     ----------
     left_out:
-        Priority -> how many are left out by the best answer.
+        Priority -> the number of members that the best answer leaves out.
     values:
-        Member -> the value of its choice in the best answer; None if that is the initial answer.
+        Member -> the value of its choice in the best answer; None if the initial answer is the
+        best.
     proved:
         Whether no answer is better.
     """
@@ -53,7 +55,7 @@ class Most:
     __slots__ = ("_priorities", "left_out", "proved", "values")
 
     def __init__(self, priorities: Mapping[str, int], failed: Collection[str]) -> None:
-        """`priorities` by member; the answer to begin with leaves out `failed`."""
+        """Start with an answer that leaves out `failed`; `priorities`: member -> its priority."""
         self._priorities = priorities
         self.left_out = self._count(failed)
         self.values: Mapping[str, Any] | None = None
@@ -73,7 +75,7 @@ class Most:
         return self._count(self._priorities.keys() - values.keys())
 
     def offer(self, values: Mapping[str, Any]) -> None:
-        """Keep `values`, which passed the check, if they are better than the best answer."""
+        """Keep `values`, which have passed the check, if they are better than the best answer."""
         if self.better(values):
             self.left_out, self.values = self._left_out_by(values), values
 
@@ -82,8 +84,9 @@ def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Mos
     """Find a choice for every member; if there is none, for as many as possible.
 
     Returns the status of the search for all members.  `most` has the best answer that was found
-    within `budget`, even if a signal ends the search.  `check` is as for `search`.  If it rejects
-    an answer, it may offer the valid part to `most`.
+    within `budget`, even if a signal ends the search.  `check` returns None for a valid answer,
+    else the members that violate a constraint. If it rejects an answer, it may offer the valid part
+    to `most`.
     """
     answer = search(problem, check, budget.part(SHARE_OF_ALL))
     if answer.status == FOUND:
@@ -136,7 +139,7 @@ def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Mos
 
 
 def _with(problem: Problem, kinds: list[Kind]) -> Problem:
-    """Return a problem with the bounds of `problem` and other kinds; both share the cuts."""
+    """Return a problem with the bounds of `problem` and other `kinds`; the two share the cuts."""
     other = Problem()
     other.kinds = kinds
     other.bounds = dict(problem.bounds)

@@ -1,8 +1,8 @@
 """The placement of several instances with the lowest cost, and the proof that none costs less.
 
-The cost is the score after all placements, and the penalties of all places.  The search places one
-instance after the other, best places first.  It leaves a branch if even the lower bound of its cost
-does not improve on the best placement.
+The cost is the score after all placements, plus the penalties of all placements.  The search places
+one instance after the other, on the best nodes first.  It leaves a branch if even the lower bound
+of its cost does not improve on the best placement.
 
 The lower bound: the instances that are not placed yet can change each statistic by a limited
 amount, in one direction.  So the standard deviation of a statistic cannot fall below that of the
@@ -44,10 +44,10 @@ class Item:
     Attributes
     ----------
     places:
-        Lists the places that the instance may have on the present state: the score afterwards, the
-        penalty (at least 0), and the nodes.
+        Lists the possible placements of the instance on the present state: the score afterwards,
+        the penalty (at least 0), and the nodes.
     kind:
-        Equal for items that can be exchanged.
+        A key that is equal for interchangeable items.
     """
 
     __slots__ = ("instance", "kind", "places")
@@ -64,7 +64,8 @@ class Optimum:
     Attributes
     ----------
     score, penalty, nodes:
-        Those of the best placement; at first those of the known one.
+        The score, the penalty and the nodes of the best placement; at first, of the known
+        placement.
     proved:
         Whether no placement costs less.
     """
@@ -79,7 +80,7 @@ class Optimum:
 
     @property
     def cost(self) -> float:
-        """The sum that the search minimises."""
+        """The sum of score and penalty, which the search minimises."""
         return self.score + self.penalty
 
 
@@ -91,22 +92,22 @@ def lowest_cost(
     check: Check,
     budget: Deadline,
 ) -> Optimum:
-    """Return the placement of all `items` with the lowest cost, its score over `scope`.
+    """Return the placement of all `items` with the lowest cost.
 
     Parameters
     ----------
     state:
-        The state without the items; it is left as it is.
+        The state without the items; it is not changed.
     scope:
-        The indices of the nodes that the score is about.
+        The indices of the nodes that the score includes.
     items:
         The instances to place.
     known:
         A placement to begin with, or one with an infinite score.
     check:
-        Returns whether a whole placement keeps the constraints that single places do not show.
+        Returns whether a placement of all items meets the constraints between them.
     budget:
-        How many places may be listed.
+        The most placements that may be listed.
     """
     best = Optimum(known.score, known.penalty, known.nodes)
     if items:
@@ -117,7 +118,7 @@ def lowest_cost(
 
 
 class _Branching(BranchAndBound):
-    """Decides the place of one item after the other, and keeps the best placement in `best`."""
+    """The search: each decision places one item; `best` receives the best placement."""
 
     def __init__(
         self,
@@ -182,7 +183,7 @@ class _Branching(BranchAndBound):
 
 
 class _Bound:
-    """Lower bounds of the score after the instances from some position on."""
+    """Lower bounds of the score after the instances from some position on are placed."""
 
     def __init__(self, state: State, scope: Sequence[int], instances: Sequence[Instance]) -> None:
         self._state = state

@@ -1,8 +1,8 @@
-"""Instances, the places that each may go to, and the limits of the nodes, as a `Problem`.
+"""Express instances, their possible placements, and the limits of nodes as a `Problem`.
 
 The rows of the problem are the sums of `iallocator.limits.node.RESOURCES`, now and with forthcoming
-instances, and the rows that the constraints of `iallocator.constraints.table` add. The check of an
-answer tests everything else (`iallocator.solver.highs`). A row may be too lenient, but never too
+instances, and the rows of the constraints in `iallocator.constraints.table`. The check of an answer
+tests all other constraints (`iallocator.solver.highs`). A row may be too lenient, but never too
 strict.
 """
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["MOVING", "PlacementProblem"]
 
 MOVING = 1.0
-"""The cost of moving an instance, in programs with few moves as their goal.
+"""The cost of moving an instance, in programs that minimise the number of moves.
 
-The memory of the instance, as a share of that of all instances, is added.
+The memory of the instance, as a share of the memory of all instances, is added.
 """
 
 
@@ -42,14 +42,14 @@ _HARD = resources_of(FORCED_LIMITS)
 _SOFT = [resource for resource in resources_of(ALL_LIMITS) if resource not in _HARD]
 
 FORCED: dict[int, Resource] = {resource.column: resource for resource in _HARD}
-"""Column of the state -> the resource that it counts, for limits that no move may break."""
+"""Column of the state -> the resource that it counts, for limits that no move may violate."""
 
 _BESIDE = [one for one in _SOFT if one.column in FORCED]
 
 BESIDE: dict[int, Resource] = {
     column: one for one in _BESIDE for column in (one.column, one.later) if column is not None
 }
-"""Column -> a soft limit of it beside the hard one."""
+"""Column of the state -> the resource of a soft limit, where the column also has a hard limit."""
 
 REGULAR: dict[int, Resource] = (
     FORCED
@@ -61,19 +61,19 @@ REGULAR: dict[int, Resource] = (
         if column is not None and one not in _BESIDE
     }
 )
-"""The columns of all limits, which are enforced where none is ignored."""
+"""Column of the state -> the resource that it counts, for all limits, hard and soft."""
 
 
 class PlacementProblem:
-    """Collects instances that are not on `state` yet, and the places that they may have.
+    """Collects instances that are not on `state`, and their possible placements.
 
     Parameters
     ----------
     forced:
-        The nodes on which only the limits that no move may break are enforced.
+        The nodes on which only the limits that no move may violate are enforced.
     reserves:
-        Group index -> MiB of memory that the group can give before a failure that is tolerated
-        no longer is.
+        Group index -> the MiB of memory that the group can give; beyond them, a failure that is
+        tolerated now may not be tolerated any more.
     failing:
         The nodes that failed N+1 while the instances were on the state.
     constraints:
@@ -107,22 +107,23 @@ class PlacementProblem:
         stays: Nodes = (),
         disks_stay: Nodes = (),
     ) -> None:
-        """Let `instance` go to one of `places`, each possible by itself.
+        """Add `instance`, with its possible placements `places`.
 
         Parameters
         ----------
         instance:
             The instance.
         places:
-            Score, lower is better, and nodes, primary first.
+            (score, nodes) of each placement that is possible by itself; lower scores are better,
+            and the primary is the first node.
         distinct:
             A value that distinguishes the instance from others of its size.
         priority:
-            As in `Kind`.
+            If not all instances can be placed, those with a higher priority come first.
         stays:
-            The nodes where it is if it is left out.
+            The nodes on which the instance stays if it is left out.
         disks_stay:
-            The nodes where its disks are then, if it is stopped.
+            The nodes on which only its disks stay if it is left out and stopped.
         """
         listed = list(places)
         more = [
@@ -163,7 +164,9 @@ class PlacementProblem:
         self._kinds["kept", index] = Kind([f"kept on {index}"], [Choice((index,), 0.0, uses)])
 
     def problem(self) -> Problem:
-        """Return the problem so far; the values of its choices are tuples of nodes."""
+        """Return the problem of all instances added so far; the values of its choices are tuples of
+        nodes.
+        """
         problem = Problem()
         problem.kinds = list(self._kinds.values())
         # By row: the most that the choices could use; what is used if all members are left out
@@ -192,7 +195,7 @@ class PlacementProblem:
         return problem
 
     def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
-        """Return the amounts that `instance` uses on `nodes`, by row."""
+        """Return row -> the amount that `instance` on `nodes` uses."""
         uses: dict[Row, float] = {}
         for role, index in enumerate(nodes):
             vector = instance.as_secondary if role else instance.as_primary
@@ -205,7 +208,7 @@ class PlacementProblem:
         return uses
 
     def _spare(self, column: int, index: int) -> float:
-        """Return how much of a resource, now or with forthcoming instances, a node can give."""
+        """Return how much of the resource of `column` node `index` can give."""
         forced = index in self._forced
         resource = (FORCED if forced else REGULAR).get(column)
         if resource is None:

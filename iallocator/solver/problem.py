@@ -1,7 +1,7 @@
 """The problem of an exact search: a choice for every member of every kind, within bounds.
 
-Members of a kind are interchangeable: instances of one size that may go to the same places.  Only
-the number of members that take a choice matters.  So a batch of equal instances is not tried in
+Members of a kind are interchangeable: instances of one size with equal possible placements. Only
+the number of members that take a choice matters. So a batch of equal instances is not tried in
 every order.
 """
 
@@ -28,14 +28,20 @@ TIME_OUT = "time out"
 UNAVAILABLE = "unavailable"
 
 LEFT_OUT = -1
-"""In place of a choice: the member is left out."""
+"""The number of the choice that means: the member is left out."""
 
 
 class Choice:
-    """One choice that the solver can make for an item of a kind.
+    """One choice that the solver can make for a member of a kind.
 
-    ``value`` is returned to the caller, and may have any hashable type.  ``cost`` is added to the
-    sum that the solver minimises.  ``uses`` has the amounts that the choice uses, by row.
+    Attributes
+    ----------
+    value:
+        Any hashable object, which is returned to the caller.
+    cost:
+        The amount that the choice adds to the sum that the solver minimises.
+    uses:
+        Row -> the amount that the choice uses of it.
     """
 
     __slots__ = ("cost", "uses", "value")
@@ -82,14 +88,15 @@ class Problem:
     Attributes
     ----------
     bounds:
-        Row -> (lowest, highest) sum of the amounts that choices use of it.  A row without bounds
-        limits nothing.
+        Row -> (lowest, highest) total that all choices may use of it. A row without bounds limits
+        nothing.
     free:
         Continuous variables: (lowest, highest, uses by row).  An example is the memory that a node
         keeps free, which is a maximum.
     cuts:
-        Excluded combinations: (kind, choice) -> number of members. In no answer do at least so many
-        members take each of these choices. The choice `LEFT_OUT` means left out.
+        Excluded combinations: (kind, choice) -> number of members. An answer is excluded if, for
+        each of these choices, at least this number of members take it. The choice `LEFT_OUT` counts
+        members left out.
     """
 
     __slots__ = ("bounds", "cuts", "free", "kinds")
@@ -110,11 +117,17 @@ class Problem:
         self.bounds[row] = (amount, amount)
 
     def add_amount(self, lowest: float, uses: Mapping[Row, float]) -> None:
-        """Add a free amount of at least `lowest`; one unit of it uses the amounts `uses`."""
+        """Add a variable amount of at least `lowest`; `uses`: row -> what one unit of the amount
+        uses.
+        """
         self.free.append((lowest, inf, uses))
 
     def add_relaxable(self, name: str, rows: Iterable[Row], highest: float, penalty: float) -> None:
-        """Let the choices use at most `highest` of each of `rows`, or one more at a `penalty`."""
+        """Limit what the choices use of each of `rows` to `highest`, or one more at the cost
+        `penalty`.
+
+        `name` identifies the kind that is added for this choice.
+        """
         relaxed = dict.fromkeys(rows, -1.0)
         choices = [Choice("kept", 0.0, {}), Choice("broken", penalty, relaxed)]
         self.kinds.append(Kind([name], choices))
@@ -122,7 +135,7 @@ class Problem:
 
     @property
     def size(self) -> int:
-        """Number of choices over all kinds."""
+        """The number of choices over all kinds."""
         return sum(len(kind.choices) for kind in self.kinds)
 
 
@@ -135,7 +148,7 @@ class Answer:
         `FOUND`; `IMPOSSIBLE`: proved; `TIME_OUT`: the budget was spent before an answer;
         `UNAVAILABLE`: no solver is installed.
     taken:
-        (kind, choice) -> how many members take it; empty unless found.
+        (kind, choice) -> the number of members that take the choice; empty if no answer was found.
     proved:
         Whether no answer costs less, within the gap of the search.
     """
@@ -150,7 +163,7 @@ class Answer:
         self.proved = proved
 
     def values(self, problem: Problem) -> dict[str, Any]:
-        """Return the value of the choice of each member that is not left out."""
+        """Return member -> the value of its choice, for each member that is not left out."""
         values: dict[str, Any] = {}
         for number, kind in enumerate(problem.kinds):
             members = iter(kind.members)

@@ -1,9 +1,9 @@
 """Place new instances together by an integer program, if placing them in turn fails.
 
-Greedy placement takes the best place of each instance in turn. That can be the only place of a
-later instance. Here all instances are placed at once, or as many as possible. The solver
-(`iallocator.solver`) takes the linear constraints into account. Each of its answers is then checked
-against all constraints, one instance after the other.
+Greedy placement puts each instance in turn on its best nodes. They can be the only nodes that a
+later instance fits on. An integer program places all instances at once, or as many as possible. The
+solver (`iallocator.solver`) takes the linear constraints into account. Each of its answers is then
+checked against all constraints, one instance after the other.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ def places_of(
 
 
 def equivalence_key(context: Context, instance: Instance) -> tuple[Any, ...]:
-    """Return the properties of an instance beside its size that a strategy uses: tags and keys.
+    """Return the tags and keys of an instance that a strategy uses.
 
-    Instances of equal size and key are interchangeable.
+    Instances of equal size and equal key are interchangeable.
     """
     if context.settings.strategy == "score" and not context.settings.by_group:
         return ()
@@ -155,9 +155,10 @@ def equivalence_key(context: Context, instance: Instance) -> tuple[Any, ...]:
 def broken_rules(
     context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> list[str] | None:
-    """Check the places in turn; return the first instance that fails, and those placed before it.
+    """Check placements in turn; return the first instance that fails, and those placed before it.
 
-    The result is None if no instance fails. Allocations that are not in `nodes` are skipped.
+    The result is None if no instance fails. `nodes`: name of an instance -> its nodes. Allocations
+    that are not in `nodes` are skipped.
     """
     return _tried_out(context, allocations, nodes)[1]
 
@@ -165,9 +166,10 @@ def broken_rules(
 def _tried_out(
     context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> tuple[list[Instance], list[str] | None]:
-    """Try places in turn; return the instances that fit there, and the result of `broken_rules`.
+    """Try placements in turn; return the instances that fit, and the first failure.
 
-    An instance that fails is skipped.
+    The second result is the names of the first instance that fails and of those placed before it;
+    None if no instance fails. An instance that fails is skipped.
     """
     state = context.state
     placed: list[Instance] = []
@@ -194,7 +196,10 @@ def _checked(
     most: Most,
     nodes: Mapping[str, Nodes],
 ) -> list[str] | None:
-    """Return the result of `broken_rules`; offer the instances that can be placed to `most`."""
+    """Check the placements `nodes` in turn; offer the instances that fit to `most`.
+
+    Return the names of the first instance that fails and of those placed before it, or None.
+    """
     placed, broken = _tried_out(context, allocations, nodes)
     if broken is not None:
         names = {instance.name for instance in placed}
@@ -207,14 +212,14 @@ def _checked(
 
 
 def offer_exactly(context: Context, allocation: AllocationRequest, nodes: Nodes) -> GroupSolution:
-    """Return the offer of the group of `nodes` if `allocation` goes to exactly these nodes."""
+    """Return the offer of a group if `allocation` is placed on exactly `nodes`."""
     group = context.cluster.nodes[nodes[0]].group
     scope = group.nodes if allocation.named else context.all_nodes()
     return offer_of(context, allocation, context.evaluator(group, scope), only=nodes)
 
 
 def offer_chosen(context: Context, allocation: AllocationRequest, nodes: Nodes) -> GroupSolution:
-    """Return the offer for exactly `nodes`, with the other nodes if storage is shared."""
+    """Return the offer of a group for exactly `nodes`; for shared storage, with the other nodes."""
     offer = offer_exactly(context, allocation, nodes)
     if offer.placements and offer.secondaries is not None:
         group = context.cluster.nodes[nodes[0]].group
@@ -229,10 +234,10 @@ def offer_chosen(context: Context, allocation: AllocationRequest, nodes: Nodes) 
 
 
 def reserves(context: Context) -> dict[int, float]:
-    """Return group index -> MiB of memory that the group can give before N+1 is lost.
+    """Return group index -> MiB of memory that the group can give and still keep N+1.
 
-    When a node fails, the other nodes must have the memory of all its instances. Each new
-    instance in the group takes memory from them, whatever its node is.
+    When a node fails, the other nodes must have the memory for all its instances. Each new instance
+    in the group uses memory of the group, on whichever node it is.
     """
     state, by_group = context.state, {}
     for group in context.cluster.groups:

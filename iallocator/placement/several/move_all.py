@@ -1,8 +1,8 @@
 """Move several instances: in turn, and if that fails, all at once.
 
 With ``--n1 no-worse``, branch and bound searches for the places after which the fewest instances
-cannot be restarted when a node fails. This number is not linear: an integer program would reject
-one combination of places after the other, and take twice as long (`docs/design/exact-search.md`
+cannot be restarted when a node fails. This number is not linear: an integer program would exclude
+one combination of placements after the other, and take twice as long (`docs/design/exact-search.md`
 has the measurement).
 """
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["growth_notes", "least_growth", "move_all"]
 
 NODES = 8
-"""With this number of nodes, the check of all failures costs as much as listing one place."""
+"""The number of nodes in a group for which one check of all failures costs as much as listing one
+placement."""
 
 
 def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> tuple[bool, Made]:
@@ -65,7 +66,7 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
 def growth_notes(context: Context, groups: Collection[Group], proved: Collection[Group]) -> str:
     """Return the part of ``info`` about groups in which failures lose more instances than before.
 
-    In the groups of `proved`, no other placement restarts more instances.
+    `proved`: the groups in which no other placement loses fewer instances.
     """
     notes = ""
     for group in groups:
@@ -130,7 +131,7 @@ class _LeastGrowth(BranchAndBound):
         self._context.state.remove(self._tasks[depth].instance, choice)
 
     def accept(self, cost: Growth) -> bool:
-        """Keep the places if the moves to them can be made."""
+        """Keep the present placements, and return True, if the moves to them can be made."""
         context, state = self._context, self._context.state
         ends = {task.instance.name: state.where[task.instance.name] for task in self._tasks}
         with state.trial():
@@ -148,8 +149,8 @@ class _LeastGrowth(BranchAndBound):
 def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     """Move the tasks on the state; return the text to add to ``info``, and every outcome.
 
-    Each instance takes the best place that is left. If there is none for some of them, an exact
-    search may find places for all. The moves are in an order in which they can be made.
+    Each instance is moved to the best nodes that are left. If some instances have no placement, an
+    exact search looks for placements of all. The moves are in an order in which they can be made.
     """
     for task in tasks:
         group = context.cluster.nodes[task.instance.nodes[0]].group
@@ -229,7 +230,7 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
 
 
 def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None:
-    """Make `moves` on the state, and note the other nodes that each instance could use then."""
+    """Make `moves` on the state; store the other nodes that each instance could use then."""
     by_name = {task.instance.name: task for task in tasks}
     for instance, outcome in moves:
         assert outcome.best is not None
@@ -243,7 +244,7 @@ def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None
 
 
 def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
-    """Move each instance to the best nodes that are left; fail the rest once time is up."""
+    """Move each instance to the best nodes that are left; once time is up, the others fail."""
     made: Made = []
     undecided = {task.instance.name: task.instance for task in tasks}
     try:
@@ -263,7 +264,7 @@ def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
 
 
 def _without_separated(context: Context, made: Made) -> Made:
-    """Undo the moves that separate an instance from one that it must be with and that stays."""
+    """Undo the moves that separate an instance from a member of its colocation group that stays."""
     failed = {instance.name for instance, outcome in made if outcome.best is None}
     done = [instance for instance, outcome in made if outcome.best is not None]
     chains = context.affinity.dependents_of_failed(done, failed, ordered=False)
@@ -276,7 +277,7 @@ def _without_separated(context: Context, made: Made) -> Made:
 
 
 def _put(context: Context, instance: Instance, nodes: Nodes) -> None:
-    """Change the state: move the instance from its present nodes to `nodes`."""
+    """Place `instance`, which has other nodes on the state, on `nodes`."""
     present = context.state.where[instance.name]
     if present != nodes:
         context.state.remove(instance, present)

@@ -1,7 +1,7 @@
 """Move existing instances together by an integer program, if moving them in turn fails.
 
-All instances are removed at once. The solver finds a place for each, or for as many as possible.
-Then the moves are made in any order in which each of them is allowed.
+All instances are removed from the state at once. The solver finds a placement for each, or for as
+many as possible. Then the moves are made in any order in which each of them is allowed.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def move_most(
 
 
 class _JointMove:
-    """The tasks that can have a place, as an integer program, and the check of its answers."""
+    """The tasks that can be placed, as an integer program, and the check of its answers."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _JointMove:
 
     @cached_property
     def program(self) -> Problem:
-        """Return the program of the tasks and their places, with no instance placed."""
+        """Return the integer program of the tasks, while their instances are not placed."""
         context = self._context
         failing = [i for i in context.all_nodes() if context.state.fails_n1(i)]
         sources = [context.cluster.nodes[task.instance.nodes[0]] for task in self._tasks]
@@ -161,7 +161,7 @@ class _JointMove:
             return problem.problem()
 
     def worthwhile(self, failed: Sequence[Instance]) -> bool:
-        """Return whether to search: there is time, and a task that `failed` can have a place."""
+        """Return whether a search makes sense: time is left, and one of `failed` can be placed."""
         names = {instance.name for instance in failed}
         if self._budget.must_end:
             self.result.hopeless = ()  # not all of them were looked at
@@ -170,7 +170,7 @@ class _JointMove:
         return not names.issubset(self.result.hopeless)
 
     def most(self, failed: Sequence[Instance]) -> Most:
-        """Return the best result known so far for the tasks, of which these have `failed`."""
+        """Return the best result known before the search: all tasks are placed except `failed`."""
         instances = [task.instance for task in self._tasks]
         priorities = {one.name: self._affinity.priority(one) for one in instances}
         return Most(priorities, {instance.name for instance in failed})
@@ -182,7 +182,10 @@ class _JointMove:
         return [task.instance.name for task in self._tasks]
 
     def checked(self, nodes: Mapping[str, Nodes], most: Most) -> list[str] | None:
-        """Return the result of `rejected`; offer the instances that can be moved to `most`."""
+        """Check the moves to `nodes`; offer the instances that can be moved to `most`.
+
+        Return None if all moves can be made; otherwise the names of all tasks.
+        """
         made = self.moves(nodes)
         if len(made) == len(nodes):
             return None
@@ -203,7 +206,10 @@ class _JointMove:
 
 @contextmanager
 def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str, Nodes]]:
-    """Return a ``with`` block in which the instances are not placed; it yields their nodes."""
+    """Return a ``with`` block in which the instances of `tasks` are not placed.
+
+    The block yields name of an instance -> its nodes before.
+    """
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     off: list[MoveTask] = []
@@ -241,7 +247,10 @@ def places_of_move(
 
 
 def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, Nodes]) -> Made:
-    """Make the moves, each as soon as it is allowed, until none is; then undo them."""
+    """Make each move as soon as it is allowed, until none is; return them, and undo all.
+
+    `nodes`: name of an instance -> its new nodes.
+    """
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     made: Made = []

@@ -1,10 +1,10 @@
 """Find the placement of a whole request with the lowest cost (``--optimal``).
 
-Greedy placement takes the best place of each instance in turn, which need not be the best for all
-together. The cost is that by which the strategy ``score`` ranks a single instance: the score, the
-penalties of violated soft constraints, and the penalty of a group with a less preferred allocation
-policy. The search is branch and bound (`iallocator.solver.optimum`). It proves that no placement
-costs less if its budget suffices.
+Greedy placement puts each instance in turn on its best nodes; the result need not be the best for
+all instances together. The cost is that by which the strategy ``score`` ranks a single instance:
+the score, the penalties of violated soft constraints, and the penalty of a group with a less
+preferred allocation policy. The search is branch and bound (`iallocator.solver.optimum`). It proves
+that no placement costs less if its budget suffices.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = ["best_batch", "best_moves"]
 def best_batch(
     context: Context, allocations: Sequence[AllocationRequest], placed: Mapping[str, Nodes]
 ) -> tuple[str, dict[str, Nodes]]:
-    """Return the text to add to ``info``, and the best places for all `allocations`.
+    """Return the text to add to ``info``, and the best placement of all `allocations`.
 
-    `placed` are the places of greedy placement. The new instances are not placed.
+    `placed`: the result of greedy placement. The new instances must not be placed on the state.
     """
     usable = (
         group
@@ -81,10 +81,10 @@ def best_batch(
 
 
 def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:
-    """Return the text to add to ``info``, and the best moves.
+    """Return the text to add to ``info``, and the best moves of `tasks`.
 
-    The state is as after the moves `made`, and is not changed. Nothing is searched if the
-    instances go to several groups, because then there are several scores.
+    The state must be as after the moves `made`; it is not changed. There is no search if the
+    instances go to several groups, because each group has its own score.
     """
     wanted = {instance.name: context.state.where[instance.name] for instance, _ in made}
     groups = {_group_at(context, nodes) for nodes in wanted.values()}
@@ -123,12 +123,11 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
 def _compared_with(
     context: Context, tasks: Sequence[MoveTask], group: Group
 ) -> Callable[[Mapping[str, Nodes]], bool]:
-    """Return a function that checks whether given places of `tasks` make a failure worse.
+    """Return a function that checks whether placements of `tasks` make a failure worse.
 
-    A failure is worse if more instances or memory than now cannot be restarted after it.
-
-    The instances of the tasks must not be placed when it is called. It is used
-    under ``no-worse`` for instances that leave a node and stay in `group`.
+    A failure is worse if more instances or memory than now cannot be restarted after it. The
+    function must be called while the instances of the tasks are not placed. It is for ``no-worse``,
+    and for instances that leave a node and stay in `group`.
     """
     if not context.evaluator(group).rules.exact or context.effort.spent:
         return lambda nodes: False
@@ -191,7 +190,7 @@ def _as_placed(
     nodes: Mapping[str, Nodes],
     scope: Sequence[int],
 ) -> Optimum:
-    """Return score and penalty of `instances`, which are not placed, on `nodes`."""
+    """Return score and penalty of `instances`, which are not on the state, on their `nodes`."""
     penalty = 0.0
     for instance in instances:
         placed = nodes[instance.name]

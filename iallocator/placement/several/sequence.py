@@ -25,10 +25,10 @@ __all__ = ["JointResult", "MoveTask", "in_turn", "make_as_allowed"]
 def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
     """Yield positions in `instances`, in the order in which the instances are placed.
 
-    The caller places or moves each instance before it asks for the next, so that instances which
-    follow it know its place.  A strategy may have an order of its own; otherwise priorities and
-    orders decide, then the given order.  Until its turn, the present nodes of an instance do not
-    constrain other instances.
+    The caller places or moves each instance before it asks for the next, so that later instances
+    can depend on its placement. A strategy may have an order of its own; otherwise priorities and
+    start orders decide, then the given order. The present nodes of an instance constrain other
+    instances only after its turn.
     """
     context.affinity.pending = {instance.name for instance in instances}
     try:
@@ -40,10 +40,10 @@ def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
 
 
 def make_as_allowed(items: Iterable[T], make: Callable[[T], bool]) -> list[T]:
-    """Make each of `items` as soon as `make` can, the first of them first; return the rest.
+    """Make each of `items` as soon as `make` succeeds, in the given order; return the rest.
 
-    `make` returns whether it has made the item.  After each item that it makes, it tries the others
-    again from the beginning.  Cost: items squared.
+    `make` returns whether it has made the item. After each success, the other items are tried again
+    from the beginning. Cost: items squared.
     """
     waiting = list(items)
     while True:
@@ -97,7 +97,7 @@ class MoveTask:
     best:
         Returns the best move in the state at the time of the call.
     places:
-        Lists every possible place with its score, in a state without the instances to move.
+        Lists every possible placement with its score, in a state without the instances to move.
     exactly:
         Returns the move to exactly these nodes, in the state at the time of the call.
     """
@@ -125,18 +125,18 @@ class JointResult:
     asked:
         The number of instances to place.
     hopeless:
-        Names of the instances that cannot be placed, wherever the others are.
+        The names of the instances that cannot be placed, regardless of the others.
     status:
-        The status of the search for all other instances, see `iallocator.solver.problem`; ""
-        without a search.
+        The status of the search for all other instances, see `iallocator.solver.problem`; "" if
+        there was no search.
     most:
-        The least number of other instances that must be left out, and the places of the rest; None
-        without a search.
+        The best answer of the search: the instances left out, and the placements of the rest; None
+        if there was no search.
     limit:
         What ended the search; "" if nothing did.
     doubtful:
-        Whether an answer was rejected that another order of the places might allow. Then the search
-        proves nothing.
+        Whether an answer was rejected although another order of the moves might be possible. Then
+        the search proves nothing.
     """
 
     __slots__ = ("asked", "doubtful", "hopeless", "limit", "most", "status")
@@ -151,7 +151,9 @@ class JointResult:
 
     @property
     def places(self) -> dict[str, Any]:
-        """Instance -> its place, in an answer better than the known one; empty if there is none."""
+        """Name of an instance -> its placement, if an answer is better than the known one; else
+        empty.
+        """
         return dict(self.most.values or {}) if self.most else {}
 
     def fewest_out(self) -> int:
@@ -168,7 +170,7 @@ class JointResult:
         return hopeless + (self.status == IMPOSSIBLE)
 
     def note(self) -> str:
-        """The text to add to ``info``."""
+        """The text about the search to add to ``info``."""
         if self.status == UNAVAILABLE:
             return "; no exact search: its solver (highspy) is not installed"
         if self.status == FOUND:

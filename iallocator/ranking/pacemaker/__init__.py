@@ -35,7 +35,9 @@ def kind_of(strategy: str) -> str:
 
 
 def facts_of(context: WorkingSet) -> PacemakerTags:
-    """Return the contents of the Pacemaker tags, read once per request with their warnings."""
+    """Return the facts in the Pacemaker tags; tags are read, and warnings recorded, once per
+    request.
+    """
     facts = context.kept.get("pacemaker")
     if not isinstance(facts, PacemakerTags):
         facts = PacemakerTags(
@@ -48,7 +50,7 @@ def facts_of(context: WorkingSet) -> PacemakerTags:
 def node_scores_of(context: WorkingSet) -> NodeScores:
     """Return the scores of nodes, with the stickiness of the group of each node.
 
-    Pacemaker has whole numbers only: digits after the point are cut off.
+    Pacemaker has whole numbers only: the stickiness is rounded towards zero.
     """
     by_group = {g.index: int(context.settings_of(g).stickiness) for g in context.cluster.groups}
     stickiness = [by_group[node.group.index] for node in context.cluster.nodes]
@@ -56,7 +58,7 @@ def node_scores_of(context: WorkingSet) -> NodeScores:
 
 
 def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
-    """Return the order of `nodes` for the instance of `query`, given all other instances."""
+    """Return the order of `nodes` for the instance of `query`, with the others in place."""
     context = query.context
     facts = facts_of(context)
     weigher = node_scores_of(context)
@@ -91,7 +93,8 @@ def sequence(
 ) -> list[ScheduledInstance]:
     """Return `instances` in the order of placement (rule 2), by colocation sets (rule 8).
 
-    `homes`: name of a running instance → the node on which it runs.
+    `strategy`: the name of the strategy. `homes`: name of a running instance → the node on which it
+    runs.
     """
     facts = facts_of(context)
     weigher = node_scores_of(context)

@@ -29,7 +29,7 @@ class CapacityUsage:
     __slots__ = ("_columns", "_facts", "_rank_table", "count", "free")
 
     def __init__(self, facts: PacemakerTags, state: State, nodes: Iterable[int]) -> None:
-        """Start with all instances of `state`."""
+        """Count all instances of `state` on `nodes`, with the capacities in `facts`."""
         self.free: dict[int, Amounts] = {}
         self.count: dict[int, int] = {}
         self._facts = facts
@@ -79,7 +79,7 @@ class CapacityUsage:
         return short
 
     def rank_table(self) -> RankTable:
-        """Return the table that compares all pairs of nodes.  It loads the array library."""
+        """Return the table that compares all pairs of nodes; making it loads the array library."""
         from iallocator.ranking.pacemaker.rank_table import RankTable
 
         if self._rank_table is None:

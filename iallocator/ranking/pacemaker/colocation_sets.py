@@ -46,7 +46,8 @@ def units_of(
 ) -> list[ColocationSet]:
     """Return `instances` as colocation sets, each at the position of its first member.
 
-    `homes`: name of a running instance → the node on which it runs.
+    `weigher`: the scores of nodes. `homes`: name of a running instance → the node on which it runs.
+    `pinned` returns whether an instance must stay where it is.
     """
     by_group: dict[str, list[Instance]] = {}
     members: list[list[Instance]] = []
@@ -70,14 +71,14 @@ def units_of(
 
 
 class SetRanking:
-    """Rank colocation sets and nodes by the rules of one kind of strategy.
+    """Ranks colocation sets and nodes by the rules of one kind of strategy.
 
     Parameters
     ----------
     kind:
         ``default``, ``utilization``, ``balanced`` or ``minimal``.
     facts, weigher:
-        The contents of the tags, and the scores of the nodes by them.
+        The contents of the tags, and the scores that these tags give to nodes.
     usage:
         The usage of the nodes.  Each placement that is counted in it changes the ranks.
     """
@@ -101,10 +102,11 @@ class SetRanking:
     def in_turn(self, units: Sequence[ColocationSet]) -> list[ColocationSet]:
         """Return `units` in the order of placement; the usage must be that of empty nodes.
 
-        The set with the higher priority comes first.  Then, except for ``default``, the higher
-        score on the home node decides, then the higher score on the best node where the scores
-        differ.  Equal sets keep their order.  Unusable nodes of groups without any of the instances
-        are left out, because the order in one group must not depend on another group.
+        The set with the higher priority comes first. Then, except for ``default``, the set with the
+        higher score on its home node comes first, then the set with the higher score on the best
+        node on which the scores differ. Equal sets keep their order.  Unusable nodes of groups
+        without any of the instances are left out, because the order in one group must not depend on
+        another group.
         """
         facts, cluster = self._facts, self._cluster
         first = [facts.of(unit.members[0]).priority for unit in units]
@@ -204,10 +206,10 @@ class SetRanking:
 
 
 class _Rejected(Mapping[int, str]):
-    """Node → the reason why rule 3 rejects it.  Texts are made on access, as few are read.
+    """Node → the reason why rule 3 rejects it. Texts are made on access, because few are read.
 
-    `nodes`: node → its free amounts and its score.  The usage replaces these amounts, and never
-    changes them.
+    `nodes`: node → its free amounts and its score. The amounts are fixed: a change of the usage
+    makes new objects.
     """
 
     def __init__(self, nodes: dict[int, tuple[Amounts, float]], needs: Amounts) -> None:

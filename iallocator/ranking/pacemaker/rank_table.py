@@ -1,6 +1,6 @@
 """The comparison of all pairs of nodes at once, in arrays.
 
-It is used for large clusters.  All pairs are compared once.  If a node changes, only its pairs are
+The table is for large clusters. All pairs are compared once. If a node changes, only its pairs are
 compared again.
 """
 
@@ -22,8 +22,8 @@ __all__ = ["RankTable"]
 class RankTable:
     """The order of each pair of nodes: by votes of attributes, number of instances, name.
 
-    `free` and `count` are those of a `CapacityUsage`, which changes them. `by_name`: per node of
-    the cluster, its position by name. The node where an instance runs now is an argument of
+    `free` and `count` are attributes of a `CapacityUsage`, which changes them. `by_name`: for each
+    node of the cluster, its position by name. The present node of an instance is an argument of
     `wins`.
 
     Cost: the square of the number of nodes once, then one row for each node that has changed.
@@ -89,7 +89,10 @@ class RankTable:
         self.changed.clear()
 
     def wins(self, nodes: Sequence[int], present: int | None) -> list[int]:
-        """Return over how many others each of `nodes` is preferred by an instance on `present`."""
+        """Return for each of `nodes` how many others rank below it.
+
+        `present`: the present node of the instance, which is preferred to equal nodes; or None.
+        """
         self._renew()
         rows = np.array([self._row[index] for index in nodes], dtype=np.intp)
         left_out = np.ones(len(self._row), dtype=bool)

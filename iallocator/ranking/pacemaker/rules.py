@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "NodeScores", "in_order"]
 
 NODES_WORTH_ARRAYS = 64
-"""The number of nodes from which pairs are compared in arrays."""
+"""The number of nodes from which on pairs are compared in arrays."""
 
 YES_NO = ("no", "yes")
 
@@ -136,7 +136,7 @@ class Choice(NodeRanking):
         self._wins: dict[int, int] = {}
 
     def freeze(self, wins: dict[int, int]) -> None:
-        """Store the amounts that the nodes were compared by.  Later placements change the usage."""
+        """Store the amounts by which nodes were compared; later placements change them."""
         self._free = dict(self._usage.free)
         self._count = dict(self._usage.count)
         self._wins = wins
@@ -151,7 +151,7 @@ class Choice(NodeRanking):
         return self._cluster.nodes[index].name
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
-        """Return the criteria of rule 4 in order of precedence, with the values of a node."""
+        """Return (criterion, value) for node `index`, for the criteria of rule 4 in their order."""
         free = ", ".join(f"{name} {amount:.12g}" for name, amount in self._free[index].items())
         score, cost = score_in_tags(self.weights[index]), self.costs.get(index)
         criteria = {
@@ -164,7 +164,7 @@ class Choice(NodeRanking):
         return [(name, criteria[name]) for name in ("score", *CRITERIA[self.kind], "name")]
 
     def decided(self, first: int, second: int) -> str:
-        """Return the first rule at which the two nodes differ, with both figures."""
+        """Return the first criterion of rule 4 at which the two nodes differ, with both values."""
         mine, other = dict(self.criteria(first)), dict(self.criteria(second))
         if first == self.preferred:
             return "rule 8: no node holds its whole group, this one has most free capacity"
@@ -209,7 +209,7 @@ class Choice(NodeRanking):
         return ", ".join(won) + (f"; less of {', '.join(lost)}" if lost else "")
 
     def by_tie(self, nodes: Sequence[int]) -> list[int]:
-        """Return `nodes` ordered by the criteria that follow free capacity."""
+        """Return `nodes` in the order of the criteria that follow free capacity."""
         count, place = self._usage.count, self._usage.by_name
         if self.kind == "minimal":
             return sorted(nodes, key=place.__getitem__)
@@ -233,11 +233,13 @@ CRITERIA: dict[str, tuple[str, ...]] = {
     "balanced": ("free capacity", "instances", "present node"),
     "minimal": (),
 }
-"""Kind → the criteria between score and name."""
+"""Kind of strategy → the criteria between score and name."""
 
 
 def _before(choice: Choice, one: int, other: int) -> bool:
-    """Return whether node `one` comes before `other`, if only these two of equal score exist."""
+    """Return whether node `one` ranks before `other`, comparing only these two nodes of equal
+    score.
+    """
     votes = choice._votes(one, other), choice._votes(other, one)
     if votes[0] or votes[1]:
         return bool(votes[0])
@@ -248,10 +250,10 @@ def _before(choice: Choice, one: int, other: int) -> bool:
 
 
 def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:
-    """Return `nodes` ranked by rule 4, and over how many of equal score each is preferred.
+    """Return `nodes` ranked by rule 4, and node → how many nodes of equal score rank below it.
 
-    Cost: one sort.  For ``balanced``, in addition the square of the number of nodes with equal
-    score; from `NODES_WORTH_ARRAYS` such nodes on, see `RankTable`.
+    Cost: one sort. For ``balanced``, in addition the square of the number of nodes with equal
+    score; from `NODES_WORTH_ARRAYS` such nodes on, they are compared in arrays.
     """
     wins: dict[int, int] = {}
     ranked: list[int] = []
@@ -285,7 +287,9 @@ def _levels(choice: Choice, nodes: Sequence[int]) -> list[list[int]]:
 
 
 def _wins(choice: Choice, nodes: Sequence[int]) -> list[int]:
-    """Return for each of `nodes` over how many others it is preferred; ties go to the earlier."""
+    """Return for each of `nodes` how many others rank below it; of equal nodes, the earlier is
+    first.
+    """
     wins = [0] * len(nodes)
     for k, one in enumerate(nodes):
         for n in range(k + 1, len(nodes)):
