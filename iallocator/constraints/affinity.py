@@ -57,9 +57,7 @@ class LiveAffinity(NoAffinity):
         return self._rule_counts.now(self.pending)
 
     def _named(self, name: str) -> Instance | None:
-        """Return the instance called `name`; an instance of the request comes before one of the
-        cluster.
-        """
+        """Return the instance called `name`, of the request or else of the cluster; or None."""
         if not self._known:
             every = (*self._state.cluster.instances, *self._new)
             self._known = {instance.name: instance for instance in every}

@@ -362,7 +362,7 @@ class Cluster:
 
     @property
     def tags_place_instances(self) -> bool:
-        """Return whether some instance has exclusion tags or desired locations."""
+        """Return whether any instance has exclusion tags or desired locations."""
         if self._tags_place is None:
             self._tags_place = any(one.exclusion or one.desired for one in self.instances)
         return self._tags_place

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         def first_unrestarted(
             self, failure: Failure, failures: int = 1
         ) -> UnrestartedInstance | None:
-            """Return the first instance that a simulation of `failure` cannot restart."""
+            """Return the first instance that a simulation of `failure` cannot restart, or None."""
 
         def renewed(self, watch: FailureWatch | None, failing: Sequence[Failure]) -> FailureWatch:
             """Return `watch`, evaluated again where the state has changed; for None, return a new
@@ -88,10 +88,9 @@ class InitialFailures:
     stamps:
         `State.stamps` of the initial state.
     tolerated:
-        Those of `failing` that were tolerated, if several nodes were online; empty if that was not
-        measured.
+        The tolerated failures of `failing`, if several nodes were online; empty if not measured.
     alone:
-        Those that were tolerated if one node was online: it had no instance to restart.
+        The tolerated failures of `failing`, if one node was online: it had no instance to restart.
     losses:
         Failure -> what it lost.
     """
@@ -168,11 +167,11 @@ class Comparison:
     Parameters
     ----------
     failures:
-        The N+1 of the present state.
+            The N+1 checks of the present state.
     initial:
         The failures of the initial state.
     limit:
-        The work at which searches for less loss end, see `Deadline.used`.
+        The work, in the unit of `Deadline.used`, at which searches for smaller losses end.
     """
 
     def __init__(self, failures: Tolerance, initial: InitialFailures, limit: float) -> None:
@@ -294,7 +293,7 @@ class Comparison:
         return [one for one in broken if any(growths[one][:2])]
 
     def first_broken(self) -> Failure | None:
-        """Return the first failure that is required and not tolerated, or that loses more."""
+        """Return the first failure that loses more or is not tolerated as required, or None."""
         failing = self.required(MOVED)
         broken = self._failures.first_not_tolerated(failing) if failing else None
         return next(iter(self.worse()), None) if broken is None else broken
@@ -416,7 +415,7 @@ class Comparison:
 
 
 class PlanGuard:
-    """Checks each move of a plan: no failure may break that was tolerated initially.
+    """Checks each move of a plan: every failure that was tolerated initially must stay tolerated.
 
     `rescues`: whether the instances that return from offline nodes count as lost in every failure
     of the initial state.

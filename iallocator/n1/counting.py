@@ -177,7 +177,7 @@ class GroupCounting:
         return self._spare.count(instance)
 
     def tolerates_all(self) -> bool | None:
-        """Return whether every failure is tolerated in the present state."""
+        """Return whether every failure is tolerated in the present state; None: undecided."""
         if self.intricate:
             return None
         return derived(
@@ -185,7 +185,7 @@ class GroupCounting:
         )
 
     def tolerates(self, instance: Instance, node: int) -> bool | None:
-        """Return whether every failure is tolerated with `instance` on `node`."""
+        """Return whether every failure is tolerated with `instance` on `node`; None: undecided."""
         if self.intricate or not self.counts(instance):
             return None
         return self._result(instance, node)
@@ -254,7 +254,7 @@ class GroupCounting:
     def tolerates_failure(
         self, failure: Failure, instance: Instance | None, node: int
     ) -> bool | None:
-        """Return whether one failure is tolerated with `instance` on `node`."""
+        """Return whether `failure` is tolerated with `instance` on `node`; None: undecided."""
         comes_here = instance is not None and node in failure
         queue = self._queue(failure, instance, node)
         if not queue.moved:
@@ -508,7 +508,7 @@ class GroupChecks:
         return count
 
     def tolerates_all(self) -> bool | None:
-        """Return whether every failure is tolerated in the present state."""
+        """Return whether every failure is tolerated in the present state; None: undecided."""
         result = self._counting.tolerates_all()
         if result is not None or self._counting.intricate:
             return result
@@ -516,13 +516,11 @@ class GroupChecks:
         return False if False in results else None if None in results else True
 
     def _counts_against(self, failure: Failure) -> bool | None:
-        """Return whether a placement with which `failure` is not tolerated is rejected; None:
-        undecided.
-        """
+        """Return whether `failure` must be tolerated after a placement; None: undecided."""
         return True if self._rules.strict else self._tolerated_before(failure)
 
     def _tolerated_before(self, failure: Failure) -> bool | None:
-        """Return whether a failure is tolerated in the present state."""
+        """Return whether `failure` is tolerated in the present state; None: undecided."""
         known = self._known()
         if failure not in known.before:
             result = self._counting.tolerates_failure(failure, None, -1)
@@ -650,7 +648,7 @@ class CountedTolerance:
     def speculation(self, group: int) -> Speculation | None:
         """Return the object that checks several placements in `group` at once; None if impossible.
 
-        It works with ``strict``, and if all other groups certainly keep N+1.
+        The object is available with ``strict``, if all other groups certainly keep N+1.
         """
         others = [one for index, one in self._groups.items() if index != group]
         if not self._rules.strict or not all(other.tolerates_all() for other in others):

@@ -1,4 +1,4 @@
-"""Exact search of N+1: the least that a failure loses, whatever order instances are restarted in.
+"""Exact search of N+1: the least that a failure loses, over all orders of the restarts.
 
 The simulation (`iallocator.n1.simulation`) restarts one instance after the other and can get stuck
 where another order would not.  Here a drbd primary goes to its secondary, and every other instance
@@ -257,10 +257,11 @@ class Evacuation:
         return tuple(needs)
 
     def hopeless(self) -> set[str]:
-        """Return the instances that cannot be restarted, whatever the placements of the others.
+        """Return the names of the instances that no node could restart even without other
+        instances.
 
-        They are larger than the memory of every possible node without its primaries, or than its
-        free disk, which more memory would not change.
+        Each is larger than the memory of every possible node without its primaries, or larger than
+        the free disk of the node.
         """
         memory, disk = self.state.columns[MEMORY], self.state.columns[DISK]
         empty: dict[int, float] = {}  # bin -> MiB of memory without the primaries of its node
@@ -531,19 +532,18 @@ class FailureSlack:
 class ExactSearch:
     """The losses of failures with ``no-worse``, and whether a placement increases one.
 
-    A new instance must not only keep the losses. Where a failure loses something already, it must
-    not take memory that the lost instances could use: else a node with more memory could change the
-    answer from yes to no, because a failover would succeed that the new instance then breaks. Only
-    instances that cannot be restarted in any case, and those that the new instance does not affect,
-    are ignored. Moves free memory on other nodes, so they are compared by the losses before and
-    after.
+    A new instance must not increase any loss. If a failure loses instances already, a new instance
+    must not use memory that could restart these instances either. Otherwise more memory on a node
+    could turn an accepted placement into a rejected one. Lost instances are ignored if they cannot
+    be restarted in any case, or if the new instance does not affect them. A move also frees memory,
+    so the losses before and after the move are compared.
 
     Parameters
     ----------
     leaving:
-        An instance that is off `state`, and its nodes before.
+        An instance that moves, which is not on `state`, and its nodes before the move.
     losses:
-        Failure -> what it lost before, if that does not follow from `state`.
+        Failure -> its loss before the placement; None: the losses in `state`.
     """
 
     def __init__(
@@ -570,7 +570,9 @@ class ExactSearch:
         return self._succeeds(self.evacuation(failure).whole, failure)
 
     def _succeeds(self, part: EvacuationPart, failure: Failure) -> bool:
-        """Return whether all instances of a part restart; the simulation decides if need be."""
+        """Return whether all instances of a part restart; the simulation decides if the search does
+        not.
+        """
         result = part.succeeds()
         return not self._simulation.lost([failure]) if result is None else result
 
@@ -647,7 +649,7 @@ class ExactSearch:
     def first_worse(
         self, failing: Sequence[Failure], instance: Instance, nodes: Nodes
     ) -> Failure | None:
-        """Return the first of the undecided `failing` that `instance` on `nodes` makes worse."""
+        """Return the first of `failing` that loses more with `instance` on `nodes`, or None."""
         if not self.compares(nodes):
             worse = self._takes_what_saves
             return next((one for one in failing if worse(one, instance, nodes)), None)

@@ -157,7 +157,7 @@ class _Batch:
         self._tails = _tails(self._memory, self._kinds, self._left)
 
     def run(self) -> list[Failure]:
-        """Restart all instances; return the failures in which one cannot be restarted."""
+        """Restart all instances; return the failures in which an instance cannot be restarted."""
         if not self._failing.size:
             return self.lost
         states = self._states

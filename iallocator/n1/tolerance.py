@@ -519,7 +519,7 @@ class FailureTolerance:
     def _refuted(
         self, critical: Sequence[Failure], instance: Instance, nodes: Nodes
     ) -> Failure | None:
-        """Return the first failure of `critical` that the candidate makes intolerable."""
+        """Return the first failure of `critical` that the candidate makes intolerable, or None."""
         known = self._required is not None or self.rules.requires_all
         if known:
             critical = self._must_tolerate(critical)
@@ -551,7 +551,10 @@ class FailureTolerance:
     def _worse_off(
         self, watch: FailureWatch, memory: float, instance: Instance, nodes: Nodes
     ) -> Failure | None:
-        """Return a failure that loses more with the candidate, by sums, bounds or exact search."""
+        """Return a failure that loses more with the candidate, or None.
+
+        Sums, bounds and exact search decide, in this order.
+        """
         key = nodes[0], memory, instance.local
         likely = self._refuters.get(key, watch.refuter)
         exact = None

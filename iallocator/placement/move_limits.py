@@ -216,7 +216,7 @@ class MoveLimits:
         return known.rejections(instance, primary, nodes)
 
     def _asking(self, checks: tuple[Check, ...]) -> Ask:
-        """Return a function that tests `checks` on a node in the present state of its call."""
+        """Return a function that tests `checks` on a node, in the state at the time of its call."""
 
         def ask(instance: Instance, primary: int, index: int) -> Rejection | None:
             kernel = self._kernel

@@ -77,7 +77,7 @@ class RolesTested:
     out_as_secondaries:
         The nodes that are rejected as secondaries before their limits are tested.
     barred:
-        The primaries that are rejected by rules, not for lack of a resource.
+        The primaries that constraints reject, not a lack of resources.
     breach:
         What the policy of the group rejects, if it rejects all primaries; else "".
     first_step, source:

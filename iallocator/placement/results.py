@@ -1,4 +1,4 @@
-"""The results of a search: places of new instances, moves, and the offers of groups."""
+"""The results of a search: placements of new instances, moves, and the offers of groups."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class NodeQuery:
         The kind of placement: ``new``, ``moved``, ``secondary``, ``pair``, or ``exchange`` of the
         roles of its two nodes.
     present:
-        Its present nodes, primary first; () for a new instance.
+        The present nodes of the instance, primary first; () for a new instance.
     primaries, secondaries:
         The nodes that are tested in each role.
     rejections, barred_secondaries:

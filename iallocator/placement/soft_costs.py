@@ -31,7 +31,7 @@ class PairsWithPenalties(Candidates):
     Attributes
     ----------
     scores:
-        Placement -> score without the cost.
+        Placement -> its score without the penalty.
     """
 
     def __init__(self, candidates: Candidates, costs: Mapping[int, float]) -> None:

@@ -41,7 +41,7 @@ class AllocateSecondary(AnyRequest):
         return self.instance.name
 
     def placements(self, cluster: Cluster, result: Any) -> Iterator[tuple[Instance, Sequence[str]]]:
-        """Yield the instance as drbd, with its new secondary."""
+        """Yield the instance as drbd, with the names of its primary and its new secondary."""
         primary = cluster.nodes[self.instance.nodes[0]].name
         yield self.instance.as_template(DRBD), [primary, result]
 

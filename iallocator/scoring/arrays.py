@@ -72,7 +72,7 @@ ALL = range(len(STATISTICS))
 
 
 SLACK = 10 * SCORE
-"""By how much rounding may raise a lower bound of scores; scores have no unit."""
+"""The most by which rounding may raise a lower bound of scores; scores have no unit."""
 
 MANY_PAIRS = 10_000
 """The number of pairs above which only the best are scored, until the caller reads more."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["NOISE", "TIE", "IncrementalScores", "IncrementalSingles", "pick", "picks", "roots"]
 
 NOISE = 2e-13
-"""By how much rounding errors let scores differ from the kernel's; scores have no unit."""
+"""The most by which rounding errors let scores differ from the kernel's; scores have no unit."""
 
 TIE = 10.0**-DECIMALS + 4 * NOISE
 """A difference of scores above which two scores are never equal after rounding."""

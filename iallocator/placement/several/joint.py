@@ -44,10 +44,11 @@ __all__ = [
 def place_together(
     context: Context, allocations: Sequence[AllocationRequest], failed: Collection[str]
 ) -> JointResult:
-    """Find a place for every allocation, or for more of them than all except `failed`.
+    """Search for placements of all `allocations`, or of more than greedy placement has placed.
 
-    The state is not changed. Instances that cannot be placed even alone are left out from the
-    beginning, with those that depend on them. Nothing is searched if no other instance failed.
+    `failed`: the names of the instances that greedy placement could not place. The state is not
+    changed. Instances that cannot be placed even alone are left out from the beginning, with the
+    instances that depend on them. There is no search if all of `failed` are left out.
     """
     joint = JointResult(len(allocations))
     with Held() as held:
@@ -88,7 +89,8 @@ def _program(
 ) -> Problem | None:
     """Return the integer program that places the instances of all `allocations` together.
 
-    Its variables are the possible placements of each instance. None if the time is up.
+    The variables of the program are the possible placements of each instance. The result is None if
+    the time is up.
     """
     lenient = {  # nodes of groups where not all limits are enforced
         index

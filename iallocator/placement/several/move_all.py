@@ -1,9 +1,9 @@
 """Move several instances: in turn, and if that fails, all at once.
 
-With ``--n1 no-worse``, branch and bound searches for the places after which the fewest instances
-cannot be restarted when a node fails. This number is not linear: an integer program would exclude
-one combination of placements after the other, and take twice as long (`docs/design/exact-search.md`
-has the measurement).
+With ``--n1 no-worse``, branch and bound searches for the placements after which the fewest
+instances cannot be restarted when a node fails. This number is not linear: an integer program would
+exclude one combination of placements after the other, and take twice as long
+(`docs/design/exact-search.md` has the measurement).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> t
     """Search for moves of `tasks` after which failures lose less; return (proved, moves).
 
     All tasks have been moved within `group`. The state is not changed. `moves` is empty if there
-    are no better ones. `proved` says that no other moves lose less.
+    are no better moves. `proved`: no other moves lose less.
     """
     state, failures = context.state, context.failures(group)
     if failures.comparison.spent():
@@ -79,7 +79,9 @@ def growth_notes(context: Context, groups: Collection[Group], proved: Collection
 
 
 class _LeastGrowth(BranchAndBound):
-    """Branch and bound for places of `tasks` after which failures lose less than `best` more.
+    """Branch and bound for placements of `tasks` that increase the losses of failures least.
+
+    The placements must increase the losses by less than `best`.
 
     The loss after some instances are placed is a lower bound, because each further instance only
     takes capacity.
@@ -87,8 +89,8 @@ class _LeastGrowth(BranchAndBound):
     Attributes
     ----------
     best_moves:
-        The moves to the best places, in an order in which they can be made; empty if there are
-        none.
+        The moves to the best placements, in an order in which they can be made; empty if none are
+        better.
     """
 
     def __init__(

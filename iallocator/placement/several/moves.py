@@ -228,10 +228,10 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
 def places_of_move(
     context: Context, task: MoveTask, budget: Deadline | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
-    """Yield (score, penalty, nodes) of the places that affinity allows on the present state.
+    """Yield (score, penalty, nodes) for each placement that affinity allows in the present state.
 
-    The penalty is as for a new instance, but the own group costs nothing. If `budget` is spent
-    afterwards, places may be missing.
+    The penalty is that of soft constraints, and of the allocation policy of another group. If
+    `budget` is spent at the end, placements may be missing.
     """
     places = list(task.places()) if budget is None else budget.take(task.places(), LISTED)
     rejected = context.affinity.rejected(task.instance, {nodes[0] for _, nodes in places})
