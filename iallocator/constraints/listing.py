@@ -78,7 +78,7 @@ class ListingFacts:
     settings:
         The settings of the request, with those that tags change.
     problems:
-        Tags that cannot be understood are added here, in words.
+        A list to which tags that cannot be understood are added, in words.
     everything:
         Whether to list also what every instance requires: its size, and two nodes for drbd.
     only:

@@ -132,7 +132,7 @@ sentence."""
 
 
 class Relations:
-    """The affinity rules, orders and forbidden nodes of a cluster, and what violates them.
+    """The affinity rules, orders and forbidden nodes of a cluster; checks which are violated.
 
     Methods with `rule_counts` compare an instance with the members of rules that `rule_counts` has
     on each node.

@@ -61,8 +61,8 @@ def _add(sums: Counts, counts: Counts) -> None:
 class RuleCounts:
     """The members of affinity rules, counted on the node of their primary.
 
-    `members_of`: instance -> rule -> its memberships in the rule. Instances that are not placed are
-    not counted.
+    `members_of`: instance -> rule -> the members of the rule that are this instance. Instances that
+    are not placed are not counted.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class _Term:
             self._cost += cost
 
     def broken(self, node: int) -> int:
-        """Return with how many of these members an instance on `node` violates the rule."""
+        """Return the number of these members with which `node` violates the rule."""
         zones, by_zone = self._zones, self._by_zone
         near = sum(by_zone.get(zone, 0) for zone in zones.touching[zones.of[node]])
         return near if self._apart else self._total - near

@@ -126,12 +126,13 @@ MODES = ("strict", "no-worse", "no-new", "off")
 class Rules:
     """Which failures must be tolerated, and what may be assumed in a failure.
 
-    * ``strict``: all failures of the nodes over which the score runs.  Offline and drained nodes
-      can take over as long as they have the memory, and a failover needs disk to be left.
+    * ``strict``: all failures of the nodes that the score includes.  Offline and drained nodes can
+      take over as long as they have the memory, and a failover needs disk to be left.
     * ``no-new``: the failures of online nodes of the group that were tolerated before.  Only online
       nodes take over, and a failover needs no new disk.
-    * ``no-worse``: as ``no-new``, and a failure that was not tolerated must not lose more.  Exact
-      search decides what the simulation does not: an instance is lost only if no order restarts it.
+    * ``no-worse``: the failures of ``no-new``; in addition, a failure that was not tolerated must
+      not lose more.  Exact search decides what the simulation does not: an instance is lost only if
+      no order restarts it.
     * ``off``: none.
 
     Parameters
@@ -151,10 +152,10 @@ class Rules:
         Whether the rules are for the last state of a plan: in every mode only online nodes take
         over, and ``strict`` requires the failures of all online nodes to be tolerated.
     namesake:
-        An instance that counts as the new one. hail does so by accident: if the request names a
-        group, hail numbers the new instance by the count of the group, which may be the number of
-        one of its instances. When the node of that instance fails, hail moves the new instance
-        instead of it.
+        An existing instance that the simulation confuses with the new instance, like hail: if the
+        request names a group, hail numbers the new instance by the count of the group, which may be
+        the number of one of its instances. When the node of that instance fails, hail moves the new
+        instance instead of it.
 
     Attributes
     ----------
@@ -237,14 +238,14 @@ class Rules:
     def recreates(self, instance: Instance) -> bool:
         """Return whether the instance is recreated when its node fails, instead of moved.
 
-        hail creates blockdev instances anew as well.
+        With ``strict``, blockdev instances are recreated, too, as by hail.
         """
         return not instance.kind.survives_failure or (
             self.strict and instance.kind.recreated_if_strict
         )
 
     def impersonated(self, instance: Instance) -> bool:
-        """Return whether `instance` is the new one in the place of its namesake."""
+        """Return whether `instance` is the namesake or the new instance, which are confused."""
         return self.namesake is not None and instance.order in (self.namesake.order, LAST)
 
     def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> list[Failure]:

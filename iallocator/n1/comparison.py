@@ -92,7 +92,7 @@ class InitialFailures:
     alone:
         The tolerated failures of `failing`, if one node was online: it had no instance to restart.
     losses:
-        Failure -> what it lost.
+        Failure -> its loss in the initial state.
     """
 
     def __init__(self, state: State, failing: list[Failure], group: Group, rules: Rules) -> None:
@@ -188,12 +188,12 @@ class Comparison:
         Parameters
         ----------
         failures:
-            The N+1 of the state.
+                The N+1 checks of the state.
         group:
             The group with the failures.
         now:
-            Whether they are measured now. Otherwise losses are measured when they are first needed;
-            the state must not change until then.
+            Whether the losses are measured now. Otherwise they are measured when they are first
+            needed; the state must not change until then.
         """
         rules, failing = failures.rules, failures.failing()
         initial = InitialFailures(failures.state, failing, group, rules)
@@ -216,7 +216,7 @@ class Comparison:
         return begun
 
     def of(self, failures: Tolerance) -> Comparison:
-        """Return a new comparison, of the state of `failures` with this initial state."""
+        """Return a comparison of the state of `failures` with the present initial state."""
         return Comparison(failures, self.initial, self._limit)
 
     def required(self, change: int) -> list[Failure]:
@@ -362,7 +362,8 @@ class Comparison:
     def growth(self, back: tuple[int, float] | None = None) -> Growth:
         """Return the total loss of all failures beyond their losses in the initial state.
 
-        `back`: the instances that return from offline nodes, see `OfflineInstances.back`.
+        `back`: the number of instances that have returned from offline nodes, and their MiB; None:
+        as in the present state.
         """
         total = [0.0] * 4
         for growth in self._grown(back).values():
@@ -468,8 +469,8 @@ class PlanGuard:
 class PassingGuard:
     """Checks each state of a plan: no failure may lose more instances than initially.
 
-    This is required in every mode. Instances that return from offline nodes count as lost in every
-    failure of the initial state. `failures` has the rules of ``no-worse``.
+    The condition holds for every mode. Instances that return from offline nodes count as lost in
+    every failure of the initial state. `failures` has the rules of ``no-worse``.
 
     Cost: one check by `PlanGuard`; if it finds a broken failure, also the search for the losses.
     """
@@ -483,7 +484,7 @@ class PassingGuard:
         return self._all.keeps() or not self._comparison.growth()[0]
 
     def required(self) -> list[Failure]:
-        """Return nothing: it is not known which failures must be tolerated."""
+        """Return an empty list: the failures that must be tolerated are not known."""
         return []
 
     def moved(self) -> None:

@@ -241,7 +241,7 @@ class Evacuation:
         return Item(memory, disk, bins, others=self.needs(members))
 
     def needs(self, members: Sequence[Instance]) -> tuple[float, ...]:
-        """Return how much `members` use on a new node of each resource of the other limits."""
+        """Return how much of each resource in ``targets.limits`` `members` use on a new node."""
         limits = self.targets.limits
         needs = [0.0] * len(limits)
         for one in members if limits and self.targets.nodes else ():
@@ -260,8 +260,8 @@ class Evacuation:
         """Return the names of the instances that no node could restart even without other
         instances.
 
-        Each is larger than the memory of every possible node without its primaries, or larger than
-        the free disk of the node.
+        On every possible node, the instance needs more memory than the node has without its
+        primaries, or more disk than is free.
         """
         memory, disk = self.state.columns[MEMORY], self.state.columns[DISK]
         empty: dict[int, float] = {}  # bin -> MiB of memory without the primaries of its node
@@ -334,8 +334,8 @@ class EvacuationPart:
     nodes:
         The nodes that the items can use.
     fails_over:
-        Whether all items can only go to the same secondary, and need only memory there. A failover
-        with ``strict`` needs disk, too.
+        Whether all items can only go to one secondary, and need only memory there. A failover with
+        ``strict`` needs disk, too.
     """
 
     def __init__(
@@ -443,7 +443,8 @@ class EvacuationPart:
     def spare(self) -> float:
         """Return the MiB that any one node can lose while all instances can be placed.
 
-        Negative if sums do not decide; exact, negative or not, if the part `fails_over`.
+        The result is negative if sums do not decide. It is exact, even if negative, if the part
+        `fails_over`.
         """
         if self._spare is None:
             items = self._items
@@ -484,11 +485,11 @@ def _largest_sum(sizes: Sequence[int], most: int) -> int:
 
 
 class FailureSlack:
-    """How much memory a new instance can use before a failure loses more, in the present state.
+    """The memory that a new instance can use before a failure loses more, in the present state.
 
-    It is computed once for all candidates, in parts that share no node. Instances of a part that
-    are already lost stay lost with any candidate on its nodes. A part with spare memory can give
-    some of it to a candidate.
+    The memory is computed once for all candidates, in parts that share no node. Instances of a part
+    that are already lost stay lost with any candidate on its nodes. A part with spare memory can
+    give some of it to a candidate.
 
     Attributes
     ----------
@@ -506,7 +507,7 @@ class FailureSlack:
         self._by_node = {node: part for part in self._parts for node in part.nodes}
 
     def is_worse_with(self, instance: Instance, nodes: Nodes, colocated: bool) -> bool | None:
-        """Return whether `instance` on `nodes` loses an instance that could be saved.
+        """Return whether the failure loses an instance more because `instance` is on `nodes`.
 
         `colocated`: `instance` belongs to a colocation group. None: sums do not decide.
         """

@@ -182,7 +182,7 @@ class Queue:
         return twin
 
     def with_one(self, instance: Instance, place: int = 0) -> Queue:
-        """Return a queue with the instances of this one and `instance`."""
+        """Return a copy of the queue with `instance` added."""
         twin = Queue(self._rules)
         entry = self._entry(instance, place)
         if self._goes_last(entry):
@@ -200,7 +200,7 @@ class Queue:
         return bisect_right(self._entries, self._entry(instance, place))
 
     def required_with(self, instance: Instance, place: int = 0) -> Required:
-        """Return what `required` would be with `instance` in the queue."""
+        """Return the value that `required` has if `instance` is in the queue."""
         need = fits_into(instance)
         # The run at its position, and whether the position lies inside the run
         position = self.position(instance, place)

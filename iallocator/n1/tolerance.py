@@ -259,7 +259,7 @@ class FailureTolerance:
         return self._unrestarted_search().lost(failure)
 
     def interacting(self, online: Sequence[int]) -> InteractingNodes:
-        """Return which pairs of `online` nodes lose other instances together than alone."""
+        """Return the pairs of `online` nodes that may lose more together than one by one."""
         from iallocator.n1.unrestarted import InteractingNodes
 
         return InteractingNodes(self.state, self._unrestarted_search(), online)
@@ -651,8 +651,8 @@ class FailureTolerance:
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
         """Return how many of `instances`, from the first, all of `nodes` certainly reject.
 
-        One amount of the instances decreases from one to the next. The result is 0 in other modes
-        than ``strict``, unless no failure is tolerated.
+        One amount of the instances decreases from one to the next. The result is only meaningful
+        with ``strict``.
         """
         return self._counting().rejected_down(instances, nodes)
 

@@ -124,9 +124,9 @@ class RolesTested:
         return self.prospect.rejection(check, self.prospect.primary(index))
 
     def first_primary_failure(self, index: int) -> Rejection | None:
-        """Return the first limit that node `index` breaks as the primary, or None.
+        """Return the first limit that node `index` violates as the primary, or None.
 
-        This tests the node: call it only if no kernel has recorded a result.
+        Call this method only if no kernel has recorded a result, because it tests the node.
         """
         failures = self.prospect.primary_failures(index)
         if not failures:

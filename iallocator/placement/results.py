@@ -494,7 +494,7 @@ class MoveResult:
     failures:
         Reason -> the number of nodes, or pairs of nodes, that it rejected.
     others:
-        The nodes that an instance on shared storage could fail over to from its new place, best
+        The nodes that an instance on shared storage could fail over to from its new node, best
         first; None for other instances.
     order:
         The order of a strategy that ranks nodes; None for other strategies.

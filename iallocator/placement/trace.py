@@ -82,7 +82,7 @@ if TYPE_CHECKING:
             """The class that checks N+1, and records the placements that it rejects."""
 
         def begin(self, context: Any) -> None:
-            """Record that the request is about to be decided with this `Context`."""
+            """Record that the decisions of the request in `context` begin."""
 
         def asked(
             self, evaluator: TracedEvaluator, query: NodeQuery, candidates: Candidates

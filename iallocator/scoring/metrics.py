@@ -316,9 +316,9 @@ class Totals:
     counts:
         For each statistic, the number of nodes that it includes; see `node_counts`.
     centres:
-        For each statistic, the mean before any change; 0 for those that are summed.
+        For each statistic, the mean before any change; 0 for statistics that are sums.
     sums, squares:
-        For each statistic, of the values less the centre.
+        For each statistic, the sum, and the sum of squares, of the values less the centre.
     """
 
     __slots__ = ("centres", "counts", "squares", "sums")

@@ -32,7 +32,7 @@ __all__ = ["Most", "find_all_or_most"]
 
 ALL = ("left out",)
 """The key of the row that counts members without a choice; with a priority added, only members of
-it."""
+this priority."""
 
 SHARE_OF_ALL = 0.5
 """The share of the budget for placing all members; the rest is for placing as many as possible."""

@@ -67,7 +67,7 @@ class Optimum:
         The score, the penalty and the nodes of the best placement; at first, of the known
         placement.
     proved:
-        Whether no placement costs less.
+        Whether it is proved that no placement costs less.
     """
 
     __slots__ = ("nodes", "penalty", "proved", "score")

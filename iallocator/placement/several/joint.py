@@ -118,10 +118,10 @@ def _program(
 def places_of(
     context: Context, allocation: AllocationRequest, scope: Sequence[int] | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
-    """Yield (score, penalty, nodes) for each place of `allocation` on the present state.
+    """Yield (score, penalty, nodes) for each placement of `allocation` in the present state.
 
-    The penalty is that of violated soft constraints plus the reluctance to use the group.
-    Scores include the nodes of `scope`, by default those of the allocation.
+    The penalty is that of violated soft constraints plus the reluctance to use the group. Scores
+    include the nodes of `scope`, by default those of the allocation.
     """
     if scope is None:
         scope = allocation.groups[0].nodes if allocation.named else context.all_nodes()

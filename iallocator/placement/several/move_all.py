@@ -201,7 +201,7 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
 def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> str:
     """Move the instances that stay in their group to where failures lose least.
 
-    This changes `made` and the state. Return the text to add to ``info``.
+    The function changes `made` and the state, and returns the text to add to ``info``.
     """
     staying: dict[Group, list[MoveTask]] = {}
     moved = {i.name for i, outcome in made if outcome.best is not None}

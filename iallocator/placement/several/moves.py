@@ -247,7 +247,7 @@ def places_of_move(
 
 
 def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, Nodes]) -> Made:
-    """Make each move as soon as it is allowed, until none is; return them, and undo all.
+    """Make each move as soon as it is allowed, then undo all; return those that were made.
 
     `nodes`: name of an instance -> its new nodes.
     """

@@ -159,8 +159,8 @@ class JointResult:
     def fewest_out(self) -> int:
         """Return a lower bound of the number of instances that are left out.
 
-        The search minimises the number of each priority, the highest first. That is the least sum
-        only if all instances have one priority.
+        The search minimises the number left out for each priority, the highest first. The sum of
+        these numbers is the lowest possible only if all instances have one priority.
         """
         hopeless = len(self.hopeless)
         if self.most is None or not self.most.left_out or self.doubtful:
