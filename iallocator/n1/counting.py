@@ -786,14 +786,16 @@ class Speculation:
         first. Mostly one of them disproves a prediction, and the others need no simulation.
         """
         if sum(map(len, self._predictions)) <= AT_ONCE:
-            return self._so(len(self._predictions), lambda one: True)
+            return self._confirmed_among(len(self._predictions), lambda one: True)
         likely = {*self._checks.refuters.values(), *self._recent}
-        known = self._so(
+        known = self._confirmed_among(
             len(self._predictions), lambda one: one.rejected or one.undecided[0] in likely
         )
         if not known:
             return known
-        return self._so(known, lambda one: not (one.rejected or one.undecided[0] in likely))
+        return self._confirmed_among(
+            known, lambda one: not (one.rejected or one.undecided[0] in likely)
+        )
 
     def look_around(self, nodes: Collection[int]) -> None:
         """Find other nodes that reject instances for the failure of the last wrong prediction.
@@ -814,7 +816,7 @@ class Speculation:
             elif self._checks.refuters.get(node) == failure:
                 self._checks.learn(node, None)
 
-    def _so(self, count: int, condition: Callable[[_Prediction], bool]) -> int | None:
+    def _confirmed_among(self, count: int, condition: Callable[[_Prediction], bool]) -> int | None:
         """Return how many of the first `count` placements have only right predictions.
 
         Only predictions that meet `condition` are simulated. None: arrays cannot simulate them.
