@@ -159,7 +159,7 @@ class SetRanking:
         if position + 1 < len(unit.members):
             possible = set(nodes)
             here = [index in possible for index in range(len(weights))]
-            weights = self._weigher.heard(unit.weights[position:], here)
+            weights = self._weigher.with_followers(unit.weights[position:], here)
 
         # Rule 8: the needs are those of the whole rest of the set, if a node has capacity for it
         rest = [facts.of(one).needs for one in unit.members[position:]]

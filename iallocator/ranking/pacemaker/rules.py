@@ -74,9 +74,9 @@ class NodeScores:
         usable = self._facts.usable
         if len(members) > 1 and not _available(members[0], usable):
             return members[0]
-        return self.heard(members, usable)
+        return self.with_followers(members, usable)
 
-    def heard(self, members: Sequence[Weights], possible: Sequence[bool]) -> Weights:
+    def with_followers(self, members: Sequence[Weights], possible: Sequence[bool]) -> Weights:
         """Return the score of a member plus the scores of the members that follow it.
 
         `possible`: for each node, whether the first member can be placed on it.
