@@ -290,7 +290,7 @@ class Relations:
         every = (RuleViolations(m, rule_counts, self.domains) for m in self.rule_members(instance))
         return [one for one in every if one]
 
-    def _out(self, instance: str, node: int) -> list[Constraint]:
+    def _location_violations(self, instance: str, node: int) -> list[Constraint]:
         """Return the hard location constraints that `instance` on `node` violates."""
         return [] if self.locations is None else self.locations.broken(instance, node)
 
@@ -302,7 +302,8 @@ class Relations:
         return [
             node
             for node in nodes
-            if self._out(instance, node) or any(one.hard(node) for one in violations)
+            if self._location_violations(instance, node)
+            or any(one.hard(node) for one in violations)
         ]
 
     def rejected_passing(
@@ -318,7 +319,7 @@ class Relations:
         return [
             node
             for node in nodes
-            if self._out(instance, node) or any(one.hard(node) for one in apart)
+            if self._location_violations(instance, node) or any(one.hard(node) for one in apart)
         ]
 
     def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
@@ -327,7 +328,7 @@ class Relations:
         Colocations are ignored, because the other members follow. `where`: name of an instance ->
         its present nodes.
         """
-        if self._out(instance.name, node):
+        if self._location_violations(instance.name, node):
             return False
         return not any(
             other.must and other.instance in where and other.instance != instance.name
@@ -340,7 +341,9 @@ class Relations:
     def hard_violations(self, instance: str, node: int, rule_counts: RuleCounts) -> int:
         """Return the number of hard constraints that `instance` on `node` violates."""
         violations = self._violations(instance, rule_counts)
-        return len(self._out(instance, node)) + sum(one.hard(node) for one in violations)
+        return len(self._location_violations(instance, node)) + sum(
+            one.hard(node) for one in violations
+        )
 
     def costs(
         self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts
@@ -381,7 +384,7 @@ class Relations:
 
     def first_broken(self, instance: str, node: int, rule_counts: RuleCounts) -> Constraint | None:
         """Return the first hard constraint that `instance` on `node` violates, or None."""
-        for must in self._out(instance, node):
+        for must in self._location_violations(instance, node):
             return must
         for one in self._violations(instance, rule_counts):
             if one.hard(node):
@@ -405,7 +408,7 @@ class Relations:
         If a tag is violated with many other instances, one constraint has their number and names
         some of them.
         """
-        violated = self._out(instance, node)
+        violated = self._location_violations(instance, node)
         for one in self._violations(instance, rule_counts):
             violated += self._violated(one.member, node, rule_counts, True, one.hard(node), 0.0)
         return violated
@@ -504,7 +507,9 @@ class Relations:
             if name not in where:
                 continue
             now = where[name][0]
-            yield from ((name, must) for must in self._out(name, now) if now != before)
+            yield from (
+                (name, must) for must in self._location_violations(name, now) if now != before
+            )
             for member in self.rule_members(name):
                 if not member.must:
                     continue
@@ -527,7 +532,7 @@ class Relations:
         more = {
             target: sum(one.hard(target) for one in violations) - present
             for target in targets
-            if not self._out(instance, target)
+            if not self._location_violations(instance, target)
             and not any(one.parts(node, target) for one in violations)
         }
         return {target: count for target, count in more.items() if count < 0}
