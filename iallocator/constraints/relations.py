@@ -554,7 +554,7 @@ class Relations:
         names = {(*sorted((one.instance, other.instance)), domain) for one, other, domain in pairs}
         return sorted((one, other, domain) for one, other, domain in names)
 
-    def part(self, one: str, at: int, other: str, there: int) -> bool:
+    def separates(self, one: str, at: int, other: str, there: int) -> bool:
         """Return whether a hard rule forbids `one` on node `at` with `other` on node `there`."""
         return any(
             mine.must and theirs.must and any(breaks(mine, theirs, (at, there), self.domains))

@@ -244,9 +244,9 @@ class ColocationMoves:
         for target in self._targets:
             with self._state.trial():
                 more = self._gather(names, target, rules)
-                where, part = self._state.where, self._relations.part
+                where, separates = self._state.where, self._relations.separates
                 if more is None or any(
-                    part(name, where[name][0], other, where[other][0])
+                    separates(name, where[name][0], other, where[other][0])
                     for name in names
                     for other in placed
                 ):

@@ -183,9 +183,9 @@ class Bound:
             self.whole = self.whole and not self._may_separate(present)
             self._add([[name for name in some if name in self._where] for some in several])
 
-    def part(self, one: str, at: int, other: str, there: int) -> bool:
+    def separates(self, one: str, at: int, other: str, there: int) -> bool:
         """Return whether two instances on these nodes violate a hard constraint between them."""
-        return self._relations is not None and self._relations.part(one, at, other, there)
+        return self._relations is not None and self._relations.separates(one, at, other, there)
 
     def crosses(self, before: int, after: int) -> bool:
         """Return whether two nodes differ in a failure domain that any constraint names."""
@@ -200,7 +200,7 @@ class Bound:
         if not all(domains.zones(kind).disjoint for kind in kinds):
             return True
         homes = [(name, self._where[name][0]) for name in names]
-        return any(self.part(*one, *other) for one in homes for other in homes if one != other)
+        return any(self.separates(*one, *other) for one in homes for other in homes if one != other)
 
     def _add(self, unit: Sequence[Sequence[str]]) -> None:
         """Note instances that move at once, if all of them may move."""
@@ -341,7 +341,7 @@ class Moves:
         if len(unit) > 1 and not self._bound.crosses(move.before[0], home):
             return False
         return not any(
-            self._bound.part(name, home, one.instance.name, one.after[0]) for one in moves
+            self._bound.separates(name, home, one.instance.name, one.after[0]) for one in moves
         )
 
 
