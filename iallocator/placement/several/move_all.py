@@ -1,4 +1,4 @@
-"""Move several instances: in turn, and if that fails, all at once.
+"""Move several instances: in turn, or all at once if one of them cannot be placed in turn.
 
 With ``--n1 no-worse``, branch and bound searches for the placements after which the fewest
 instances cannot be restarted when a node fails. This number is not linear: an integer program would

@@ -8,7 +8,8 @@ from . import Changes, Done, Place, Toy, run
 
 PLACES: Changes = {
     ("iallocator/scoring/metrics.py", "STATISTICS"): (
-        ')  # fmt: skip\n"""In the order in which they are listed and explained."""\n',
+        ")  # fmt: skip\n"
+        '"""All statistics, in the order in which they are listed and explained."""\n',
         """    Statistic(
         "toy_spread", 0.75, lambda n: n.primaries * n.per_cpu,
         "toy differs", "toy more even",
