@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from iallocator.planners.squeeze.feasibility import Attempt, Feasibility
 from tests.builders import Json, cluster, instance, rbd
 from tests.command import json_of
 from tests.property.limits import broken_soft
@@ -247,8 +248,9 @@ def test_squeeze_group_with_a_wrong_plan_keeps_the_plans_of_others(
     """If the verifier rejects the plan of one group, `squeeze` keeps the plans of the others."""
     moves = "iallocator.planners.squeeze.emptying._Packing._allows"
     monkeypatch.setattr(moves, lambda *_: True)
-    way = "iallocator.planners.squeeze.node_selection.balanced"
-    monkeypatch.setattr(way, lambda *_: None)
+    monkeypatch.setattr(Feasibility, "_ways", lambda *_: [[]])
+    monkeypatch.setattr(Attempt, "follow", lambda attempt, _: setattr(attempt, "problem", "wrong"))
+    monkeypatch.setattr(Feasibility, "_exactly", lambda _, near: near.outcome())
     held = {f"i{k}": rbd(f"node{k}") for k in (1, 2, 3, 4)}
     tags = {"node1": "os:old", "node2": "os:new", "node3": "os:new", "node4": "os:new"}
     document = cluster(

@@ -386,8 +386,18 @@ def _held(state: State, index: int) -> tuple[float, float, float]:
     return running, sum(one.memory for one in instances), cpus
 
 
-BALANCING_BUDGET = 6_000_000
-"""Budget for balancing sets of nodes that packing did not free: moves × instances × nodes."""
+BALANCING_BUDGET = 60_000_000
+"""The work of balancing all sets of nodes that packing did not free, one to two seconds.
+
+A move costs instances × nodes, and `COST_OF_MOVE`. A set of nodes is not balanced if moving the
+instances off its nodes twice, in two ways, costs more than what is left.
+"""
+
+COST_OF_MOVE = 165_000
+"""The part of the cost of a move that does not depend on the size of the group."""
+
+MOST_PLACES = 100_000
+"""Exact search is tried up to so many instances × nodes, multiplied by the thoroughness."""
 
 FEW_SETS = 1_000
 """So many sets of nodes are checked for a bound, each by sums over the nodes."""
@@ -436,6 +446,7 @@ class Feasibility:
         self._movable_sets = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self._bounds = CapacityBounds(state, aim.scope, aim.reserve, aim.failures)
         self._effort = BALANCING_BUDGET * thoroughness
+        self._cost_of_move = len(instances) * len(aim.scope) + COST_OF_MOVE
         bound = aim.relations is not None and aim.relations.binding
         self._packs = behaviour is OURS and aim.evacuate and not bound
         self._cheap = all(instance.shared for instance in lighter)
@@ -447,12 +458,10 @@ class Feasibility:
         off: Collection[int] = (),
         on: Collection[int] = (),
         tidy: bool = False,
-        thorough: bool = False,
     ) -> FeasibilityResult:
         """Return a plan with the nodes `off` offline and `on` online.
 
-        By default, the fastest method is used. `tidy`: the method that balances best; `thorough`:
-        no packing.
+        By default, the fastest method is used. `tidy`: the method that balances best.
 
         Raises
         ------
@@ -468,7 +477,7 @@ class Feasibility:
             hopeless = "" if tidy else self._bounds.hopeless(off)
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)
-            if off and not (tidy or thorough) and self._packs:
+            if off and not tidy and self._packs:
                 # Pack, first the lighter instances alone
                 rules = self._whole.while_leaving(off)
                 for instances in self._movable_sets:
@@ -487,23 +496,21 @@ class Feasibility:
                     exact = self._exactly(attempt)
                     if not exact.problem or off in self._impossible:
                         return exact
-                # balancing after packing costs a part of the budget
-                instances = self._movable_sets[-1]
-                leaving = sum(not off.isdisjoint(instance.nodes) for instance in instances)
-                self._effort -= leaving * len(instances) * len(self.aim.scope)
-                if self._effort < 0:
+                leaving = sum(not off.isdisjoint(i.nodes) for i in self._movable_sets[-1])
+                if 2 * leaving * self._cost_of_move > self._effort:
                     return packed
             near: Attempt | None = None
             for way in self._ways(off, tidy):
                 attempt = Attempt(self.aim, off, tidy)
                 attempt.follow(way)
+                self._effort -= len(attempt.entries) * self._cost_of_move
                 if not attempt.problem or self.aim.limits.deadline.over():
                     return attempt.outcome()
                 if near is None or attempt.distance() < near.distance():
                     near = attempt
             assert near is not None
             near.repair()
-            searched = self._packs and self.thoroughness > 1 and not (tidy or thorough)
+            searched = self._packs and self.thoroughness > 1 and not tidy
             return near.outcome() if searched or not near.problem else self._exactly(near)
 
     def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
@@ -528,10 +535,11 @@ class Feasibility:
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
         """Return the result of exact search, or `near` if it finds none or is not tried."""
-        if self.budget is None or self.budget.must_end:
+        movable = self._movable_sets[0]
+        places = len(movable) * len(self.aim.scope)
+        if self.budget is None or self.budget.must_end or places > MOST_PLACES * self.thoroughness:
             return near.outcome()
 
-        movable = self._movable_sets[0]
         rules = self._whole.while_leaving(near.off)
         entries, proved = Arrangement(
             self.aim.cluster,
@@ -615,14 +623,16 @@ class Feasibility:
         """Yield several ways to move the instances, each in phases."""
         for instances in self._movable_sets:
             whole: Phase = (self._whole, instances)
-            first: Phase = (self._first, instances)
-            yield [first, whole]
-            if tidy or self._cheap:
-                yield [whole]
+            ways = [[(self._first, instances), whole]]
+            if self.thoroughness > 1 and (tidy or self._cheap):
+                ways.append([whole])
             # the instances on freed nodes in classes of memory, the largest first
             leaving = [i for i in instances if not off.isdisjoint(i.nodes)]
             leaving.sort(key=lambda instance: -instance.memory)
             size = max(1, -(-len(leaving) // CLASSES))
             classes = [leaving[k : k + size] for k in range(0, len(leaving), size)]
             if len(classes) > 1:
-                yield [*((self._first, some) for some in classes), whole]
+                # for shared storage, this is faster, and mostly gives a lower score
+                first = 0 if all(instance.shared for instance in leaving) else len(ways)
+                ways.insert(first, [*((self._first, some) for some in classes), whole])
+            yield from ways

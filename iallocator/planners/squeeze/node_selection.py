@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.planners.search import Objective
     from iallocator.planners.squeeze.feasibility import Feasibility, FeasibilityResult
 
-__all__ = ["LAST_ONE", "NodeSelection", "balanced"]
+__all__ = ["LAST_ONE", "NodeSelection"]
 
 SMALL = 12
 """Other sets of nodes are tried if there are so many candidates at most."""
@@ -140,8 +140,8 @@ class NodeSelection:
             moves.append(_OtherNodes(candidates, SETS * feasibility.thoroughness))
         self._improve(moves, lambda work: (-len(work.chosen),))
         if self.chosen and not self.stopped:
-            result = balanced(feasibility, self.chosen)
-            if result is not None:
+            result = feasibility.find(off=self.chosen, tidy=True)
+            if not result.problem:
                 self.keep(self.chosen, result)
 
     def choose(self, off: Sequence[int]) -> bool:
@@ -328,15 +328,3 @@ class _OneLess(Neighbourhood[NodeSelection, _Step]):
             if step is not None:
                 return step
         return None
-
-
-def balanced(feasibility: Feasibility, off: Sequence[int]) -> FeasibilityResult | None:
-    """Return the plan for `off` that balances best, or else the fastest plan with balancing.
-
-    None if there is neither.
-    """
-    for tidy in (True, False):
-        result = feasibility.find(off=off, tidy=tidy, thorough=True)
-        if not result.problem:
-            return result
-    return None

@@ -21,7 +21,7 @@ from iallocator.planners.power_state import AssumedMoves, Switched, size_like
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Aim, Feasibility
 from iallocator.planners.squeeze.headroom import ALL, SHARED, Headroom
-from iallocator.planners.squeeze.node_selection import LAST_ONE, NodeSelection, balanced
+from iallocator.planners.squeeze.node_selection import LAST_ONE, NodeSelection
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.verify import verify_moves, verify_transition
 from iallocator.scoring.scalar import score_of
@@ -334,11 +334,11 @@ class _Work:
     def _joined(
         self, groups: Sequence[Group], done: SqueezeResult, further: SqueezeResult, more: GroupPlan
     ) -> SqueezeResult | None:
-        """Return `done` joined with the plan `more` of one of its groups.
+        """Return `done` joined with the plan `more` of one of its groups, or None.
 
-        The group is planned anew with all of the freed nodes leaving. If that fails, or moves an
-        instance twice, each instance goes straight to where both plans lead. None if that breaks
-        a limit, too.
+        The moves of both plans follow each other. If that moves an instance twice or breaks a
+        limit, each instance moves once, from its first node to its last one. If that breaks a
+        limit, too, the group is planned anew with all of the freed nodes leaving.
         """
         group = more.group
         old = next((one for one in done.plans if one.group is group), None)
@@ -381,16 +381,8 @@ class _Work:
     def _ways_to_join(
         self, group: Group, joined: SqueezeResult, whole: tuple[list[PlanEntry], float]
     ) -> Iterator[tuple[Sequence[PlanEntry], float]]:
-        """Yield possible moves for `group`, and the score after them, the best ones first."""
-        anew = None
+        """Yield possible moves for `group`, and the score after them, the fastest to find first."""
         off, on = joined.leaving_of(group), joined.coming_of(group)
-        if off:
-            with Switched(self.cluster, on=on):
-                state = State(self.cluster)
-                relief = self._feasibility(group, self.options.target, state, evacuate=True)
-                anew = balanced(relief, off)
-        if anew and len({one.move.instance for one in anew.entries}) == len(anew.entries):
-            yield anew.entries, anew.score
         entries, after = whole
         moves = [entry.move for entry in entries]
         if len({move.instance for move in moves}) == len(moves):
@@ -413,8 +405,13 @@ class _Work:
                 )
         if straight is not None:
             yield straight, after
-        if anew:
-            yield anew.entries, anew.score
+        if off:
+            with Switched(self.cluster, on=on):
+                state = State(self.cluster)
+                relief = self._feasibility(group, self.options.target, state, evacuate=True)
+                anew = relief.find(off=off, tidy=True)
+            if not anew.problem:
+                yield anew.entries, anew.score
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
         """Return the online nodes of `group` that may be emptied, in the order of the attempts.

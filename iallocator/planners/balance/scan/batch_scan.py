@@ -56,7 +56,7 @@ class BatchScan:
         self.affinity = MoveAffinity(table, batch.instances, affinity) if affinity else None
         self._batch = batch
         self._rules = rules
-        self._order = tuple(setting.order[instance.name] for instance in batch.instances)
+        self._order: Whole = np.array([setting.order[i.name] for i in batch.instances], np.intp)
         rows = {instance.name: row for row, instance in enumerate(batch.instances)}
         self._rows = MappingProxyType(rows)  # read-only, so that a trial does not copy it
         self._tags: MoveTags | None = None
@@ -248,8 +248,9 @@ class BatchScan:
         """
         measures = np.round(measure(scores, store.traffic_of(moves)), DECIMALS)
         best = measures.min()
-        equal = np.flatnonzero(measures == best).tolist()
-        place = min(equal, key=lambda k: self._place(store, int(moves[k])))
+        equal = np.flatnonzero(measures == best)
+        rows, columns = np.divmod(moves[equal], store.shape[1])
+        place = equal[np.lexsort((columns, self._order[rows]))[0]]
         _, key, move = self.keyed(store, int(moves[place]), float(scores[place]))
         return float(best), key, move
 
@@ -260,7 +261,7 @@ class BatchScan:
         for moves without a target.
         """
         row, column = divmod(cell, store.shape[1])
-        return self._order[row], column if store.kind.targeted else -1
+        return int(self._order[row]), column if store.kind.targeted else -1
 
     def keyed(self, store: MoveStore, cell: int, score: float) -> Keyed:
         """Return the move at position `cell` of `store`, with `score` as its measure."""

@@ -74,7 +74,6 @@ class RowSearch:
             bounds = np.where(store.traffic <= budget, bounds, np.inf)
         self._bounds = bounds[:, 0]
         self._looked: list[tuple[Whole, Floats]] = []
-        self._known: dict[int, float] = {}
 
     @property
     def low(self) -> float:
@@ -118,7 +117,6 @@ class RowSearch:
             row, column = np.divmod(places, store.shape[1])
             moves = rows[row] * store.shape[1] + column
             scores = store.rounded(moves, self._current)
-            self._known.update(zip(moves.tolist(), scores.tolist()))
             measures = np.round(self._measure(scores, store.traffic_of(moves)), DECIMALS)
             limit = min(limit, float(measures.min()))
 
@@ -128,14 +126,10 @@ class RowSearch:
         for rows, bounds in self._looked if limit < np.inf else ():
             row, column = np.nonzero(bounds <= self._within(limit))
             places.append(rows[row] * self.store.shape[1] + column)
-        moves = np.sort(np.concatenate(places))
+        moves = np.concatenate(places)
         if not moves.size:
             return None
-        unknown = np.array([m for m in moves.tolist() if m not in self._known], dtype=np.intp)
-        if unknown.size:
-            rounded = self.store.rounded(unknown, self._current)
-            self._known.update(zip(unknown.tolist(), rounded.tolist()))
-        scores = np.array([self._known[move] for move in moves.tolist()])
+        scores = self.store.rounded(moves, self._current)
         return self.scan.lowest(self.store, moves, scores, self._measure)
 
 
