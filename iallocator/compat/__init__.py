@@ -75,6 +75,9 @@ class Behaviour:
     tells_nearest = True
     """A rejection names the node that is closest to acceptable, and what it lacks."""
 
+    simulates_free_spindles = True
+    """The spindles of simulated nodes with exclusive storage are free."""
+
     lists_rejections = False
     """If an instance cannot be moved, the reason of each node is listed, as hail does."""
 

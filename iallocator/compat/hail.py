@@ -28,6 +28,7 @@ class HailBehaviour(Behaviour):
     prints_as_htools = True
     reports_inconsistent_nodes = False
     tells_nearest = False
+    simulates_free_spindles = False
     lists_rejections = True
     knows_affinity = False
     counts_new_statistics = False

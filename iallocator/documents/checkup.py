@@ -193,14 +193,23 @@ class Checkup:
             "failures": None if self.failures is None else _failure_facts(self.failures),
         }
 
-    def hcheck_lines(self) -> Iterator[str]:
-        """Yield the ``KEY=value`` lines of hcheck."""
-        for number, health in enumerate(self.before):
-            quoted = printable(health.group.uuid).replace("'", "'\\''")  # between a shell's quotes
-            yield f"HCHECK_GROUP_UUID_{number}='{quoted}'"
-        for moment, groups in (("INIT", self.before), ("FINAL", self.after)):
+    def hcheck_lines(self, groups: Sequence[Group] | None = None) -> Iterator[str]:
+        """Yield the ``KEY=value`` lines of hcheck.
+
+        `groups`: the groups in the order of their numbers; by default those that were checked. A
+        value with other characters than letters, digits and dots has a shell's quotes.
+        """
+        numbered = [one.group for one in self.before] if groups is None else groups
+        numbers = {group.index: number for number, group in enumerate(numbered)}
+        for number, group in enumerate(numbered):
+            uuid = printable(group.uuid)
+            if not all(letter.isalnum() or letter == "." for letter in uuid):
+                uuid = "'" + uuid.replace("'", "'\\''") + "'"
+            yield f"HCHECK_GROUP_UUID_{number}={uuid}"
+        for moment, checked in (("INIT", self.before), ("FINAL", self.after)):
             sums = dict.fromkeys(HCHECK_KEYS, 0)
-            for number, health in enumerate(groups):
+            for health in checked:
+                number = numbers[health.group.index]
                 for key, value in self.hcheck_counts(health):
                     sums[key] += value
                     yield f"HCHECK_{moment}_GROUP_{number}_{key}={value}"

@@ -87,6 +87,7 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
             raise _error(spec, f"True or False for exclusive storage, got {describe(fields[6])}")
         exclusive = fields[6:] == ["True"]
         of_disks = spindles if exclusive else 0
+        free = of_disks if reading.behaviour.simulates_free_spindles else 0
         group = Group(
             number - 1,
             f"fake-uuid-{number:02}",
@@ -102,7 +103,7 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
                 memory=NodeMemory(memory, free=memory),
                 disk=NodeDisk(disk, free=disk),
                 cpus=NodeCpus(cpus, reserved=1),
-                spindles=NodeSpindles(spindles, of_disks, of_disks, exclusive),
+                spindles=NodeSpindles(spindles, of_disks, free, exclusive),
             )
             for position in range(1, count + 1)
         )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.seeds import seeds
 
-from .command_lines import Case, tight_request
+from .command_lines import Case, case, tight_request
 from .htools import ours, theirs
 
 installed = pytest.mark.skipif(shutil.which("hbal") is None, reason="htools are not installed")
@@ -105,3 +105,99 @@ def test_hail_words_its_reasons_as_the_original(kind: str) -> None:
         text = json.dumps(tight_request(Random(f"tight/{kind}/{seed}"), kind))
         one = Case("hail", ("request.json",), {"request.json": text})
         assert ours(one) == theirs(one), seed
+
+
+SEVERAL = """\
+g1|u1|preferred|t:a|net1,net2
+empty|u0|last_resort||
+g2|u2|last_resort||
+g3|u3|unallocable||
+
+n1.x.com|16384|512|8000|204800|100000|8|N|u1|4|rack:a,power:1|N|0|1|1.0
+n2.x.com|16384|512|12000|204800|150000|8|M|u1|4|rack:b|N|0|1|1.0
+n3.x.com|16384|512|15000|204800|200000|8|N|u1|4||N|0|1|1.0
+n4.x.com|8192|512|7000|102400|100000|4|Y|u1|4|htools:standby:a|N|0|1|1.0
+m1.x.com|8192|512|6000|102400|90000|4|N|u2|4||N|0|1|1.0
+m2.x.com|8192|512|7680|102400|90000|4|N|u2|4||N|0|1|1.0
+k1.x.com|8192|512|7680|102400|90000|4|N|u3|4||N|0|1|1.0
+
+i1.x.com|2048|20000|2|running|Y|n1.x.com|n2.x.com|drbd|svc:web|1|-
+i2.x.com|4096|30000|2|running|Y|n1.x.com|n3.x.com|drbd|svc:web|1|-
+i3.x.com|1024|10000|1|ADMIN_down|Y|n2.x.com|n1.x.com|drbd||1|-
+i4.x.com|1024|10000|1|ERROR_down|N|n2.x.com|n4.x.com|drbd||1|-
+i5.x.com|512|10000|1|running|Y|n2.x.com||plain|svc:db|1|-
+j1.x.com|512|10000|1|running|Y|m1.x.com|m2.x.com|drbd||1|-
+j2.x.com|1024|1000|1|running|Y|m1.x.com||rbd||1|-
+
+htools:iextags:svc
+htools:nlocation:power
+
+|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,rbd|4.0|32.0
+g1|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,rbd|4.0|32.0
+empty|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd,plain,rbd|4.0|32.0
+g2|128,1,1024,1,1,1|128,1,1024,1,1,1;4096,4,1048576,16,8,12;64,1,1,1,1,1;65536,4,1048576,16,8,12|drbd,plain,rbd|2.0|32.0
+g3|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd|4.0|32.0
+"""
+"""Groups with each allocation policy, one of them without nodes; a policy with two sizes."""
+
+
+@installed
+@pytest.mark.parametrize(
+    "words",
+    [
+        "hcheck --machine-readable", "hcheck --machine-readable --no-simulation", "hcheck -q -q",
+        "hinfo -q -q", "hinfo -q -q -q", "hinfo -pname,plist,slist,peermap,group",
+        "hspace -pname,plist,slist,peermap", "hspace --disk-template drbd -p -v", "hbal",
+        "hbal -G nothing", "hbal -G empty", "hbal -G g1 -pname,plist,slist,peermap -C",
+        "hbal -G u2 --select-instances= -v", "hbal -G g1 --exclusion-tags=", "hroller -f",
+        "hroller -f --node-tags=", "hspace --independent-groups -vvvv",
+        "hspace -O n1 -O n2 -O n3 -O m1 -O m2 -O k1 --machine-readable",
+    ],
+)  # fmt: skip
+def test_several_groups_are_printed_as_by_the_original(words: str) -> None:
+    """Groups without nodes keep their numbers. Lists of instances and nodes have positions."""
+    program, *options = words.split()
+    one = Case(program, ("-t", "c.data", *options), {"c.data": SEVERAL})
+    assert ours(one) == theirs(one)
+
+
+@installed
+def test_uuid_with_a_hyphen_is_quoted_as_by_the_original() -> None:
+    """Values with other characters than letters, digits and dots have quotes."""
+    text = SEVERAL.replace("empty|u0|", "empty|u-0_x.y|").replace("|u1|", "|u_1|")
+    one = Case("hcheck", ("-t", "c.data", "--machine-readable"), {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize(
+    "words",
+    [
+        "", "--disk-template drbd", "--disk-template plain -p", "--machine-readable",
+        "--disk-template drbd --spindle-use 2 -v -v", "-S saved",
+        "--simulate u,3,200g,32g,16,4,False --disk-template plain",
+    ],
+)  # fmt: skip
+def test_simulated_exclusive_storage_has_no_free_spindles_as_with_the_original(words: str) -> None:
+    """Instances with disks cannot be placed on such nodes."""
+    options = ("--simulate", "p,4,100g,16g,8,4,True", *words.split())
+    one = Case("hspace", options, {})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("words", ["p,1,1g,1g,8", "p,2,1g,1g,8 -O node-01-001 -O node-01-002"])
+@pytest.mark.parametrize("template", ["drbd", "plain"])
+def test_too_few_nodes_are_reported_as_by_the_original(words: str, template: str) -> None:
+    """An instance with a secondary requires two nodes."""
+    options = ("--simulate", *words.split(), "--disk-template", template)
+    one = Case("hspace", options, {})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("number", [710072, 710082])
+def test_hsqueeze_divides_moves_into_sets_as_the_original(number: int) -> None:
+    """The last set of jobs is as large as possible."""
+    one = case(number, "hsqueeze")._replace(arguments=("-t", "cluster.data", "-C", "-v"))
+    assert ours(one) == theirs(one)

@@ -58,7 +58,16 @@ class Given(SimpleNamespace):
     @property
     def loudness(self) -> int:
         """Return the level of detail of the output: 0 for the least; by default 1."""
-        return max(0, 1 + len(self.verbose or ()) - len(self.quiet or ()))
+        return max(0, self._loudness)
+
+    @property
+    def warns(self) -> bool:
+        """Return whether inconsistent data are reported: not with one ``-q``, but with several."""
+        return self._loudness != 0
+
+    @property
+    def _loudness(self) -> int:
+        return 1 + len(self.verbose or ()) - len(self.quiet or ())
 
 
 def settings_of(given: Given, settings: Settings) -> Settings:
@@ -147,7 +156,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         if unknown:
             listed = ",".join(f'"{word}"' for word in unknown)
             raise ProgramError(f"{NOT_LOADED}Unknown instance(s): [{listed}]")
-    if given.loudness > 0:
+    if given.warns:
         warn(cluster, in_order)
     return source
 
@@ -224,6 +233,7 @@ def group_of(cluster: Cluster, word: str | None) -> Group:
         used = [group for group in cluster.groups if group.nodes]
         if len(used) == 1:
             return used[0]
+        names = "\n".join(f"  {group.name}" for group in used)
         raise ProgramError(f"Found multiple node groups:\n{names}\nError: Aborting.")
     for group in cluster.groups:
         if word in (group.name, group.uuid):
@@ -293,14 +303,44 @@ QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {
 """Field of a node -> the column with its dividend, and its divisor, which may be 0."""
 
 
+OWN = ("group",)
+"""Fields of nodes that htools do not have."""
+
+LISTS = frozenset(("plist", "slist"))
+NUMBERED = LISTS | {"peermap"}
+"""Fields of nodes that have positions in the source instead of names."""
+
+
+def _numbers(state: State, node: Node, name: str) -> str:
+    """Return a field in `NUMBERED`, as a list of Haskell; what arrived last is first."""
+    cluster = state.cluster
+    if name == "peermap":
+        last = len(cluster.nodes) - 1
+        reserved = state.peers[node.index]
+        peers = {state.where[one][0] for one in state.secondaries[node.index]}
+        pairs = [(last - index, reserved.get(index, 0)) for index in peers]
+        pairs.sort(key=lambda pair: (-pair[1], pair[0]))
+        return f"[{','.join(f'({index},{memory})' for index, memory in pairs)}]"
+    ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
+    names = dict.fromkeys([*(one.name for one in ordered), *state.where])
+    numbers = {one: number for number, one in enumerate(names)}
+    role, held = (0, state.primaries) if name == "plist" else (1, state.secondaries)
+    settled: list[int] = []
+    arrived: list[int] = []
+    for one in held[node.index].values():
+        stays = one.nodes[role : role + 1] == (node.index,)
+        (settled if stays else arrived).append(numbers[one.name])
+    return f"[{','.join(map(str, [*reversed(arrived), *settled]))}]"
+
+
 def node_list(state: State, fields: str | bool, group: Group | None = None) -> str:
     """Return the list of nodes in `state` as text; `fields`: the value of ``-p``."""
     wanted = "" if fields is True else str(fields)
     more = wanted.removeprefix("+")
     names = more.split(",") if more else []
     chosen = [*USUAL, *names] if wanted.startswith("+") or not names else names
-    unknown = [name for name in chosen if name not in FIELDS]
-    known = [name for name in chosen if name in FIELDS]
+    unknown = [name for name in chosen if name not in FIELDS or name in OWN]
+    known = [name for name in chosen if name not in unknown]
     rows = node_rows(state, known, True, group, domain(state.cluster))
     nodes = (node for node in state.cluster.nodes[::-1] if group in (None, node.group))
     for node, row in zip(nodes, rows):
@@ -309,6 +349,8 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
                 part = state.columns[column][node.index]
                 quotient = f"{'-' if part < 0 else ''}Infinity" if part else "NaN"
                 row[known.index(name)] = quotient
+        for name in NUMBERED.intersection(known):
+            row[known.index(name)] = _numbers(state, node, name)
     lines = [[FIELDS[name][0] for name in known], *([str(cell) for cell in row] for row in rows)]
     if unknown:
         positions = [chosen.index(name) for name in known]
@@ -319,7 +361,10 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
                 cells[position] = cell
             full.append(cells)
         lines = full
-    return "".join(f" {line}\n" for line in table(lines, [name in LEFT for name in chosen]))
+    return "".join(
+        f" {line}\n"
+        for line in table(lines, [name in LEFT and name not in LISTS for name in chosen])
+    )
 
 
 def instance_list(state: State, group: Group | None = None) -> str:

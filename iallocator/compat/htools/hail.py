@@ -69,7 +69,7 @@ def run(given: Given) -> int:
     if len(given.words) > 1:
         raise ProgramError("Error: Only one argument is accepted (the input file)")
     path = given.words[0]
-    if path != "-" and not os.path.exists(path):
+    if path != "-" and (os.path.isdir(path) or not os.path.exists(path)):
         raise NamedError(complain_of_file(path))
     settings = _settings(given)
     try:

@@ -80,7 +80,7 @@ def options_of(given: Given, own: Balancing) -> None:
     own.restricted_migration = bool(given.restricted_migration)
     own.no_disk_moves = bool(given.no_disk_moves)
     own.no_instance_moves = bool(given.no_instance_moves)
-    own.select_instances = given.select_instances
+    own.select_instances = given.select_instances or None
     own.exclude_instances = given.exclude_instances or ()
     own.ignore_soft_errors = bool(given.ignore_soft_errors)
     own.min_disk = given.min_disk or 0.0
@@ -280,14 +280,17 @@ def _print_moves(done: PlanResult, end: str) -> None:
         )
 
 
-def command_lines(done: PlanResult, end: str) -> list[str]:
+def command_lines(
+    done: PlanResult, end: str, sets: Sequence[Sequence[int]] | None = None
+) -> list[str]:
     """Return the commands of the moves of `done`, in sets of jobs that use different nodes.
 
-    The common `end` of names is left out.
+    The common `end` of names is left out. `sets`: the positions of the moves in each set; by
+    default as hbal divides them.
     """
     lines: list[str] = []
     moves = done.moves
-    for number, positions in enumerate(done.job_sets(), start=1):
+    for number, positions in enumerate(sets or done.job_sets(), start=1):
         lines.append(f"echo jobset {number}, {len(positions)} jobs")
         for job, position in enumerate(positions, start=1):
             lines.append(f"  echo job {number}/{job}")

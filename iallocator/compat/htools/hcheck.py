@@ -47,7 +47,7 @@ def run(given: Given) -> int:
         then = examine(done.after(), mode, own.min_disk, None, Deadline(None), {})
         checkup = Checkup(now, then, len(done.moves), checks)
     if given.machine_readable:
-        print("\n".join(checkup.hcheck_lines()))
+        print("\n".join(checkup.hcheck_lines(cluster.groups)))
     elif given.loudness > 0:
         print("\n".join(_text(checkup, bool(given.no_simulation))))
     return int(checkup.hcheck_needs and not given.no_simulation)

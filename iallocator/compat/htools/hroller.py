@@ -70,7 +70,7 @@ def run(given: Given) -> int:
         trusting=True,
     )
     nodes = [node.index for node in nodes_to_reboot(cluster, wanted)]
-    if not nodes:
+    if not nodes or given.node_tags == []:
         raise ProgramError("Error: Cannot create node graph")
     own.n1 = "off"
     planner = DrainPlanner(RebootContext(cluster, own, Deadline(None)), wanted)

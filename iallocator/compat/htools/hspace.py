@@ -65,6 +65,8 @@ def run(given: Given) -> int:
         own.chosen = frozenset({"n1"})
     report = study(source.cluster, capacity_options(own, own, source), lambda kind, filling: None)
     loud, state = given.loudness, report.before
+    if not any(node.online for node in source.cluster.nodes):
+        report.initial.score = 0.0
     end = domain(source.cluster)
     if end and loud > 1:
         say(f"Note: Stripping common suffix of '{end}' from names")
@@ -93,7 +95,9 @@ def run(given: Given) -> int:
     else:
         print("\n".join(_text(report)))
     if report.nowhere:
-        raise ProgramError("Error: failure during allocation: No online nodes")
+        pairs = any(run.size.nodes > 1 for run in report.runs)
+        lack = "Not enough online nodes" if pairs else "No online nodes"
+        raise ProgramError(f"Error: failure during allocation: {lack}")
     return 0
 
 

@@ -187,8 +187,8 @@ def size(what: str, text: str) -> int:
 
 
 def words(text: str) -> list[str]:
-    """Parse words separated by commas."""
-    return text.split(",")
+    """Read words separated by commas; an empty text has none."""
+    return text.split(",") if text else []
 
 
 OPTIONS = {
