@@ -13,6 +13,7 @@ from iallocator.errors import RequestError
 from iallocator.model.policy import Interval, Policy, Spec
 from iallocator.model.templates import TEMPLATES, in_htools_order
 from iallocator.tolerances import LARGEST_NUMBER, LEAST_DIVISOR
+from iallocator.units import shortest
 from iallocator.wire.codec import not_utf8
 from iallocator.wire.fields import describe, is_factor
 
@@ -213,8 +214,8 @@ def policy_line(name: str, policy: Policy) -> str:
             _spec_text(policy.standard),
             ";".join(map(_spec_text, bounds)),
             ",".join(policy.templates),
-            str(float(policy.vcpu_ratio)),
-            str(float(policy.spindle_ratio)),
+            shortest(policy.vcpu_ratio),
+            shortest(policy.spindle_ratio),
         )
     )
 

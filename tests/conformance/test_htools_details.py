@@ -201,3 +201,12 @@ def test_hsqueeze_divides_moves_into_sets_as_the_original(number: int) -> None:
     """The last set of jobs is as large as possible."""
     one = case(number, "hsqueeze")._replace(arguments=("-t", "cluster.data", "-C", "-v"))
     assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("ratio", ["1000000000.0", "0.05", "12345678.5", "32"])
+def test_ratios_of_policies_are_written_as_by_the_original(ratio: str) -> None:
+    """Large and small numbers have an exponent, in files and in details."""
+    text = SEVERAL.replace("|drbd,plain,rbd|4.0|32.0", f"|drbd,plain,rbd|4.0|{ratio}")
+    one = Case("hbal", ("-t", "c.data", "-G", "g1", "-S", "saved", "-v", "-v"), {"c.data": text})
+    assert ours(one) == theirs(one)

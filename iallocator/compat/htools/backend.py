@@ -24,7 +24,7 @@ from iallocator.planners.eligible import set_vcpu_ratio
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
-from iallocator.units import GIB
+from iallocator.units import GIB, shortest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -437,6 +437,6 @@ def policy_text(policy: Policy) -> str:
     )
     return (
         f"IPolicy {{iPolicyMinMaxISpecs = [{intervals}], iPolicyStdSpec = {spec(policy.standard)}, "
-        f"iPolicyDiskTemplates = [{templates}], iPolicyVcpuRatio = {float(policy.vcpu_ratio)}, "
-        f"iPolicySpindleRatio = {float(policy.spindle_ratio)}}}"
+        f"iPolicyDiskTemplates = [{templates}], iPolicyVcpuRatio = {shortest(policy.vcpu_ratio)}, "
+        f"iPolicySpindleRatio = {shortest(policy.spindle_ratio)}}}"
     )

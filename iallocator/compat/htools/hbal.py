@@ -32,9 +32,9 @@ from iallocator.ganeti.jobs import transition_document
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
 from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
 from iallocator.model.state import State
-from iallocator.planners.capacity.report import LEAST_FIXED, MOST_FIXED
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.sources import load as load_source
+from iallocator.units import LEAST_FIXED, MOST_FIXED
 from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False

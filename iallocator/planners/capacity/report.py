@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import floor, log10
-
 from iallocator.constraints.table import REASONS
 from iallocator.errors import NAMES
+from iallocator.units import shortest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.usage import Figures, Totals
 
 __all__ = [
-    "LEAST_FIXED", "MOST_FIXED", "end_of", "instances_placed", "key_lines", "share",
+    "end_of", "instances_placed", "key_lines", "share",
     "study_document", "tiers",
 ]  # fmt: skip
 
@@ -163,17 +162,17 @@ def _keys(study: CapacityReport) -> Iterator[tuple[str, str]]:
         used_disk, left_disk = totals.disk - before.free_disk, totals.disk - after.free_disk
         used_spindles = totals.spindles - before.free_spindles
         yield "KM_USED_CPU", str(before.used_cpus)
-        yield "KM_USED_NPU", _shown(before.used_cores)
+        yield "KM_USED_NPU", shortest(before.used_cores)
         yield "KM_USED_MEM", str(before.used_memory)
         yield "KM_USED_DSK", str(used_disk)
         yield "KM_USED_SPN", str(used_spindles)
         yield "KM_POOL_CPU", str(after.used_cpus - before.used_cpus)
-        yield "KM_POOL_NPU", _shown(after.used_cores - before.used_cores)
+        yield "KM_POOL_NPU", shortest(after.used_cores - before.used_cores)
         yield "KM_POOL_MEM", str(after.used_memory - before.used_memory)
         yield "KM_POOL_DSK", str(left_disk - used_disk)
         yield "KM_POOL_SPN", str(before.free_spindles - after.free_spindles)
         yield "KM_UNAV_CPU", str(totals.vcpus - after.used_cpus)
-        yield "KM_UNAV_NPU", _shown(totals.cpus - after.used_cores)
+        yield "KM_UNAV_NPU", shortest(totals.cpus - after.used_cores)
         yield "KM_UNAV_MEM", str(totals.memory - after.used_memory)
         yield "KM_UNAV_DSK", str(after.free_disk)
         yield "KM_UNAV_SPN", str(after.free_spindles)
@@ -237,10 +236,6 @@ def _figure_keys(prefix: str, figures: Figures, totals: Totals) -> Iterator[tupl
         yield f"{prefix}_{key}", str(value)
 
 
-LEAST_FIXED, MOST_FIXED = 0.1, 1e7
-"""The range of numbers that Haskell shows without an exponent."""
-
-
 def share(part: float, whole: float, places: int = 8) -> str:
     """Return `part / whole` with so many decimals."""
     if not whole:
@@ -253,17 +248,3 @@ def _fixed(number: float, places: int = 8) -> str:
     from decimal import ROUND_HALF_EVEN, Decimal
 
     return f"{Decimal(repr(float(number))).quantize(Decimal(f'1e-{places}'), ROUND_HALF_EVEN):f}"
-
-
-def _shown(number: float) -> str:
-    """Return a number as Haskell shows it: short, with a decimal point or an exponent."""
-    if not number or LEAST_FIXED <= abs(number) < MOST_FIXED:
-        return repr(float(number))
-    mantissa, exponent = f"{number!r}e0".split("e")[:2] if "e" in repr(number) else ("", "")
-    if not mantissa:
-        digits = repr(float(number)).replace(".", "").lstrip("-0").rstrip("0") or "0"
-        exponent = str(floor(log10(abs(number))))
-        mantissa = ("-" if number < 0 else "") + f"{digits[0]}.{digits[1:] or '0'}"
-    if "." not in mantissa:
-        mantissa += ".0"
-    return f"{mantissa}e{int(exponent)}"
