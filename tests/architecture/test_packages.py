@@ -158,7 +158,7 @@ def is_number(value: ast.expr | None) -> bool:
 
 
 def undocumented(tree: ast.Module) -> list[int]:
-    """Return the lines of numeric constants of the module without a docstring."""
+    """Return the lines of a module with numeric constants that have no docstring."""
     known = documented(tree)
     return [
         one.lineno

@@ -56,7 +56,7 @@ BASES = {
 def test_allocation_after_an_instance_that_cannot_run_names_the_chain(case: str) -> None:
     """An instance that must start after one that cannot run is placed; `info` names the chain.
 
-    The instance that cannot run may be repaired first.
+    The instance that cannot run does not exist, is stopped, or is on an offline node.
     """
     document, why = BASES[case]
     tags = ["iallocator:order:after:web"]

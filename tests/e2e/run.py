@@ -177,7 +177,7 @@ def main() -> int:
     Returns
     -------
     int
-        0 if all went as expected, 1 if not, 2 if it could not be tried.
+        0 if all steps went as expected, 1 if not, 2 if the scenario could not run.
     """
     arguments = _arguments()
     arguments.plugin = Path(os.path.abspath(arguments.plugin))  # links kept: a name may matter

@@ -80,7 +80,7 @@ class Ganeti:
         Returns
         -------
         str or None
-            The objection, if there is one.
+            The objection of the validator; None if the validator accepts the answer.
         """
         try:
             result = self._validated(request, response)

@@ -174,7 +174,7 @@ class LostAnswerError(UnknownOutcomeError):
 
 
 class FakeClusterCheck:
-    """Query of the fake cluster for placements, and for reasons against jobs."""
+    """A source of the nodes of instances in the fake cluster, and of rejections of jobs."""
 
     def __init__(self, cluster: FakeCluster, expected: Json) -> None:
         self._cluster = cluster
@@ -188,6 +188,6 @@ class FakeClusterCheck:
         )
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
-        """Return the reasons against jobs, by job number."""
+        """Return why jobs are rejected, by job number."""
         found = rejections(waiting, self.places(), self._expected)
         return found | rejections(jobs, self.places(), self._expected)

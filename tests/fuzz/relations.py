@@ -113,7 +113,7 @@ def _same_by_other_names(case: Case, done: Outcome, document: Json, rng: Random)
 
 
 def _same_beside_another_group(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """Return whether the result is equal with one more group, which is unallocable."""
+    """Return whether one more group, which is unallocable, leaves the result unchanged."""
     if not _is_request(case, document) or not document.get("nodegroups"):
         return True
     other = run(_with(case, _with_a_group(document)))

@@ -193,11 +193,11 @@ class FaultyServer:
     Parameters
     ----------
     listener:
-        Where it listens.
+        The socket on which the server listens.
     answer:
         Question, as bytes -> the good answer, as bytes.
     asked:
-        What the end of a question is.
+        The last bytes of a question.
     context:
         For TLS.
     """

@@ -58,7 +58,7 @@ def test_locations_of_nodes_need_the_prefix_and_a_colon() -> None:
 
 
 def test_migration_tags_let_nodes_with_equal_tags_receive_from_each_other() -> None:
-    """A node receives migrations from nodes with its migration tags, or of a permitted pair."""
+    """A node receives migrations from nodes with an equal tag, or a permitted pair of tags."""
     made = cluster(
         nodes=3,
         tags=("htools:migration:cpu", "htools:allowmigration:cpu:old::cpu:new"),

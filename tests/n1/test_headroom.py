@@ -177,7 +177,7 @@ def test_hopeless_placements_are_those_with_a_failure_proved_not_tolerated() -> 
 def test_speculated_placements_are_accepted_as_far_as_the_simulation_confirms_them() -> None:
     """Speculative placements are accepted up to the first one that the simulation rejects.
 
-    All of them are undone exactly before.
+    After the simulation, N+1 is as before all speculative placements.
     """
     counts: Counter[bool] = Counter()
     for seed in seeds(200, 900):

@@ -161,7 +161,7 @@ def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_belo
 ) -> None:
     """Kept scores of pairs equal those of the kernel, and none is below its bound.
 
-    They are computed one by one and together.
+    The scores are computed one by one and together.
     """
     monkeypatch.setattr(incremental_pairs, "LIFETIME", 20)
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))

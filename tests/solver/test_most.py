@@ -71,7 +71,7 @@ def _priority(wanted: Json) -> int:
 
 
 def _best(document: Json, options: Sequence[str]) -> Counts:
-    """Return the best counts by priority of all choices of nodes, by brute force."""
+    """Return how many instances of each priority the best choice places, by brute force."""
     settings = Settings()
     parse(options, settings)
     cluster, request = engine.read(json.dumps(document).encode(), settings)

@@ -60,7 +60,7 @@ class VolumeGroup:
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the volume group.
     size : int
         MiB in all.
     """

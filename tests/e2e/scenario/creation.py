@@ -24,7 +24,7 @@ def add(name: str, template: str, *more: str, memory: int = 512) -> tuple[str, .
     Parameters
     ----------
     name : str
-        Its short name.
+        Short name of the instance.
     template : str
         Disk template.
     *more : str

@@ -16,17 +16,17 @@ class Outcome:
     Attributes
     ----------
     status : int
-        Its exit status.
+        Exit status of the command.
     output : str
-        What it printed.
+        Output of the command.
     calls : list of Call
-        Runs of the allocator that it caused.
+        Runs of the allocator during the command.
     before, after : dict of str to Instance
         The instances.
     groups : dict of str to str
         Group of each node.
     failed_jobs : dict of int to str
-        Jobs that failed meanwhile.
+        Error of each job that failed during the command.
     """
 
     status: int
@@ -88,9 +88,9 @@ def problems(expect: Expect, outcome: Outcome) -> list[str]:
     Parameters
     ----------
     expect : Expect
-        How it should be.
+        The expectation.
     outcome : Outcome
-        How it is.
+        The outcome.
 
     Returns
     -------

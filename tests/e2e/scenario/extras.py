@@ -39,7 +39,7 @@ def parameters(run: Runner, options: str) -> None:
     run : Runner
         Runs the steps.
     options : str
-        What to hand to it afterwards.
+        The parameters to set after the check.
     """
     run.section("parameters")
 
@@ -94,7 +94,7 @@ def questions(run: Runner) -> None:
 
 
 def last_look(run: Runner) -> None:
-    """Check the whole cluster, and check all answers with Ganeti's own code.
+    """Verify the cluster, the states of its instances, and each answer by Ganeti's own code.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ def _create(run: Runner, group: str) -> None:
 def _wrong(run: Runner, campaign: Campaign, nodes: list[str], runs: int = 1) -> Iterator[str]:
     """Yield the problems after a campaign of `nodes`.
 
-    Each must have had its command `runs` times.
+    The command of the campaign must have run `runs` times on each node.
     """
     progress = campaign.document["progress"]
     if sorted(progress["done"]) != sorted(nodes) or not progress["complete"]:

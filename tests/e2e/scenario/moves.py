@@ -122,7 +122,7 @@ def evacuate(
     run : Runner
         Runs the step.
     label : str
-        What the step is about.
+        Title of the step.
     mode : str
         ``--primary-only`` or ``--secondary-only``.
     node : str
@@ -130,7 +130,7 @@ def evacuate(
     soft : bool, optional
         Ignore soft errors.
     rejected : bool, optional
-        It should not be possible.
+        Whether the move should be impossible.
     hail : str, optional
         Why Ganeti's own allocator fails here.
     """

@@ -38,9 +38,9 @@ def simulated_power(
     Parameters
     ----------
     seconds : float
-        The time that a node takes to boot.
+        The seconds that a node takes to boot.
     on, off : Callable
-        What happens to a node that has booted, or is powered off; they get its name.
+        Functions for a node that has booted, or is powered off; the argument is its name.
     """
     POWER.mkdir(exist_ok=True)
     for path in POWER.iterdir():

@@ -33,9 +33,9 @@ class Runner:
     cluster : Cluster
         The running cluster.
     captures, logs : pathlib.Path
-        Where the allocator's calls are kept, and where the output of each step goes.
+        Directories for the calls of the allocator, and for the output of steps.
     hail : bool
-        The allocator is Ganeti's own: steps it is known to fail do not count as failed.
+        The allocator is Ganeti's hail: steps that hail is known to fail do not count as failed.
     """
 
     def __init__(self, cluster: Cluster, captures: Path, logs: Path, *, hail: bool = False) -> None:
@@ -74,7 +74,7 @@ class Runner:
         expect : Expect
             The expected outcome.
         hail : str, optional
-            Why Ganeti's own allocator fails here, if it does.
+            Why Ganeti's hail is known to fail the step, if so.
 
         Returns
         -------
@@ -136,7 +136,7 @@ class Runner:
         Parameters
         ----------
         name : str
-            Its short name.
+            Short name of the instance.
         """
         return self._nodes(name)[0]
 
@@ -146,7 +146,7 @@ class Runner:
         Parameters
         ----------
         name : str
-            Its short name.
+            Short name of the instance.
         """
         return self._nodes(name)[1]
 
@@ -156,7 +156,7 @@ class Runner:
         Parameters
         ----------
         name : str
-            Its short name.
+            Short name of the instance.
         """
         return self._groups[self.primary(name)]
 
@@ -166,7 +166,7 @@ class Runner:
         Parameters
         ----------
         group : str
-            Its name.
+            Name of the group.
         """
         return sorted(node for node, its in self._groups.items() if its == group)
 
@@ -190,9 +190,9 @@ class Runner:
         label : str
             A description of the check.
         found : list of str
-            What is wrong.
+            The problems.
         hail : str, optional
-            Why Ganeti's own allocator fails here, if it does.
+            Why Ganeti's hail is known to fail the check, if so.
         """
         self._number += 1
         self._print(label, 0.0, found, hail)

@@ -28,11 +28,11 @@ class Call:
     status : int
         Exit status.
     text : str
-        Its stdout.
+        Standard output.
     errors : str
-        Its stderr.
+        Standard error.
     arguments : str
-        Its command line.
+        Command line.
     """
 
     stem: str
@@ -54,7 +54,7 @@ class Call:
         Raises
         ------
         CallError
-            When there is none.
+            If stdout is not a response document.
         """
         try:
             document = json.loads(self.text)

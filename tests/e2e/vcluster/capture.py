@@ -42,11 +42,11 @@ def new_stem(directory: Path, label: str, argv: list[str]) -> Path:
     Parameters
     ----------
     directory : pathlib.Path
-        Where the captures are.
+        The directory of the captures.
     label : str
-        What follows the number.
+        End of the common stem, after the number.
     argv : list of str
-        What the file shall hold.
+        The command line that is written to the file.
 
     Returns
     -------

@@ -74,7 +74,7 @@ class Cluster:
         Returns
         -------
         Done
-            Its exit status and output.
+            Exit status and output of the command.
         """
         return self.master.run(*words)
 
@@ -89,7 +89,7 @@ class Cluster:
         Returns
         -------
         str
-            Its output.
+            The output of the command.
 
         Raises
         ------

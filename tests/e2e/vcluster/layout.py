@@ -89,7 +89,7 @@ def instance(short: str) -> str:
     Parameters
     ----------
     short : str
-        Its name without domain.
+        Name of the node without domain.
 
     Returns
     -------

@@ -35,9 +35,9 @@ class Done:
     Attributes
     ----------
     status : int
-        Its exit status.
+        Exit status of the command.
     output : str
-        What it printed on stdout and stderr.
+        Output of the command on stdout and stderr.
     """
 
     status: int
@@ -82,7 +82,7 @@ class Node:
         Raises
         ------
         ClusterError
-            When it ended instead.
+            If the node ends before that.
         """
         assert self._process.stdout is not None
         if self._process.stdout.readline().strip() != "ready":
@@ -99,7 +99,7 @@ class Node:
         Returns
         -------
         list of str
-            The command with what must precede it.
+            The command line, with the prefix that enters the node.
         """
         pid = self._process.pid
         # --root matters where all this runs in a chroot.
@@ -114,12 +114,12 @@ class Node:
         *words : str
             The command.
         stdin : str, optional
-            Its standard input.
+            Standard input of the command.
 
         Returns
         -------
         Done
-            Its exit status and output.
+            Exit status and output of the command.
         """
         try:
             done = subprocess.run(
