@@ -303,9 +303,10 @@ def _scores(
     chosen: Sequence[Scores],
     choices: Sequence[Sequence[tuple[int, ...]]],
 ) -> Scores:
-    """Return the scores of placements, by the formulas of the statistics; see `placements`.
+    """Return the scores of placements, by the formulas of the statistics.
 
-    `reserved` is an array of placements × nodes, in MiB.
+    `chosen` has, for each instance, the number of its choice in each placement; `choices` has the
+    choices. `reserved` is an array of placements × nodes, in MiB.
     """
     nodes = state.cluster.nodes
     fixed = np.array([capacities(node) for node in nodes], dtype=np.float64).T

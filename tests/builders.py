@@ -98,7 +98,7 @@ def group(name: str = "default", **members: Any) -> Json:
 
 
 def policy(low: Json | None = None, high: Json | None = None, **members: Any) -> Json:
-    """Return an instance policy of one interval, from `low` to `high` (see `spec`)."""
+    """Return an instance policy of one interval, from `low` to `high`."""
     interval = {
         "min": low or spec(1, 1, 1, 0, 1),
         "max": high or spec(1048576, 64, 16777216, 16, 64),

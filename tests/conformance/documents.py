@@ -21,15 +21,15 @@ __all__ = ["ALIKE", "EXHAUSTED", "KINDS", "ODD", "document"]
 
 SUFFIX = "-exhausted"
 EXHAUSTED = tuple(kind + SUFFIX for kind in ("relocate", "node-evacuate", "change-group"))
-"""Kinds of documents on a cluster with hardly any free memory, see `_exhaust`."""
+"""Kinds of documents on a cluster with hardly any free memory."""
 
 SAME = "-alike"
 ALIKE = tuple(kind + SAME for kind in KINDS if kind != "allocate-secondary")
-"""Kinds of documents on equal nodes, see `alike`."""
+"""Kinds of documents on equal nodes."""
 
 RARE = "-odd"
 ODD = tuple(kind + RARE for kind in KINDS)
-"""Kinds of documents with many rare properties, see `odd`."""
+"""Kinds of documents with many rare properties."""
 
 
 def document(seed: int, kind: str) -> Json:

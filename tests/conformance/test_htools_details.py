@@ -57,7 +57,7 @@ def test_full_node_passes_n1_as_with_the_original(
 
 @installed
 def test_only_nodes_that_pass_n1_are_checked_for_the_policy() -> None:
-    """Hbal prints no number of nodes above a ratio if they fail N+1."""
+    """The ratios of the policy are checked only on nodes that pass N+1, as by hbal."""
     rows = "n1|1000|0|0|1000|1000|1|N|u|1||N|0|1|1.0\nn2|1000|0|1000|1000|1000|4|N|u|1||N|0|1|1.0"
     lines = "i1|500|10|5|running|Y|n1|n2|drbd||1|-\ni2|500|10|5|running|Y|n2|n1|drbd||1|-"
     text = f"g|u|preferred||\n\n{rows}\n\n{lines}\n\n\n"

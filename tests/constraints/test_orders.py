@@ -189,7 +189,7 @@ def test_move_off_a_dead_node_names_the_instance_that_never_starts(
 
 
 def test_place_starts_instances_that_must_start_after_one_that_it_starts() -> None:
-    """`place` starts an instance after the one that it must follow, unless that is stopped."""
+    """`place` starts an instance that must start after another one, unless that one is stopped."""
     options = ("--strategy=minimal", "--exact-search=no")
     placement = json_of("place", "--verify-plan", *options, document=_after_dead())["placement"]
     assert {placement["web"], placement["base"]} <= {"node2", "node4"}

@@ -57,9 +57,9 @@ def crowded() -> Json:
 
 
 def test_evacuation_to_another_group_moves_all_of_a_unit() -> None:
-    """With the option, an evacuation moves a colocation group to another node group.
+    """With --inter-group, an evacuation moves a colocation group to another node group.
 
-    Without the option, both instances stay.
+    Without --inter-group, both instances stay.
     """
     homes, failed = evacuated(crowded(), "primary-only", "--inter-group=yes")
     assert failed == []

@@ -42,7 +42,7 @@ def entries(found: Explanation) -> Iterator[tuple[Decision, dict[str, Any]]]:
 
 
 def taken(entry: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
-    """Return the executed part of an entry: with the option, the offer of another group."""
+    """Return the executed part of an entry: with --inter-group, the offer of another group."""
     elsewhere: dict[str, Any] = entry.get("remote", entry) if "--inter-group" in options else entry
     return elsewhere
 
@@ -315,7 +315,7 @@ def test_change_group_of_an_offline_primary_needs_a_failover_first() -> None:
 
 @pytest.mark.parametrize(("answer", "goes"), [("no", False), ("yes", True)])
 def test_evacuate_local_group_full_reports_the_offer_of_another(answer: str, goes: bool) -> None:
-    """If only another group has capacity, its nodes are reported, and used with the option."""
+    """If only another group has capacity, its nodes are reported; --inter-group uses them."""
     held = {"a": rbd("node1")}
     document = cluster({"default": 1, "spare": 2}, instances=held)
     decision = only_decision(evacuate(document, "primary-only", "a"), "--inter-group", answer)

@@ -147,7 +147,7 @@ def test_change_group_under_no_worse_chooses_the_node_that_loses_no_instance() -
 def test_relocate_under_no_worse_reports_the_additional_losses() -> None:
     """With no-worse, `relocate` reports an instance that cannot be restarted any more.
 
-    There is only one target node, and the instance would need its memory.
+    The relocated instance uses memory of the only target node that the other one needs.
     """
     residents = {
         "large": rbd("node1", memory=5000),

@@ -113,7 +113,7 @@ def test_explanation_names_the_rule_and_both_figures() -> None:
 
 
 def test_lost_allocations_rank_moves() -> None:
-    """With the option, lost allocations rank moves instead of the score."""
+    """With --strategy=lost-allocations, lost allocations rank moves instead of the score."""
     made = cluster(nodes=3, memory=8192, changes={"node2": {"free_disk": 20000}})
     made["ipolicy"] = made["nodegroups"]["uuid-default"]["ipolicy"]
     made["ipolicy"]["minmax"][0]["min"] |= {"disk-size": 4096, "memory-size": 1024}

@@ -82,10 +82,9 @@ def test_interrupted_exact_search_places_no_fewer_than_greedy(
 def test_evacuation_lists_all_placements_only_if_the_failed_instance_has_one(
     movable: bool, ended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An evacuation enumerates placements only if the failed instance has one.
+    """An evacuation enumerates all placements only if the failed instance has a permitted node.
 
-    On large clusters, each instance has a million pairs of nodes. For two instances that do not fit
-    together, the search is started.
+    On large clusters, each instance has a million pairs of nodes.
     """
     monkeypatch.setitem(PER_SECOND, LISTED, 1 / SEARCH_SECONDS)
     residents = {
