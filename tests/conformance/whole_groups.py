@@ -201,9 +201,9 @@ class Placing:
         return True
 
     def loss(self, failed: int, homes: Sequence[Home]) -> Loss:
-        """Return the least loss if the node `failed` fails and `homes` are all instances.
+        """Return the fewest instances and the least memory lost if the node `failed` fails.
 
-        The fewest instances and the least memory may be of different instances.
+        `homes` are all instances. Both minimums need not be reached together.
         """
         case = self.case
         on = [k for k in case.members(case.groups[failed]) if k != failed and k not in case.down]

@@ -102,8 +102,8 @@ def test_every_program_of_htools_has_a_man_page_and_a_completion(tmp_path: Path)
 
 
 def test_processes_that_compile_modules_can_import_the_tool() -> None:
-    """The tool that compiles modules does not start again in a process that imports it.
+    """`tools/write-plugin` does nothing if one of its worker processes imports it.
 
-    From Python 3.13 on, processes import the file that started them.
+    From Python 3.13 on, worker processes import the script that started them.
     """
     runpy.run_path(str(ROOT / "tools/write-plugin"), run_name="__mp_main__")

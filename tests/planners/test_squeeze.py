@@ -330,7 +330,7 @@ def test_squeeze_interrupted_prints_the_plan_so_far(monkeypatch: pytest.MonkeyPa
 def test_squeeze_names_an_invalid_value(
     option: str, problem: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """`squeeze` reports a misspelt name as an error."""
+    """`squeeze` reports an unknown node or group, or an invalid value of an option, as an error."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster(2)))
     assert main(["squeeze", option, str(path)]) == 2

@@ -84,7 +84,7 @@ def test_exact_search_violates_the_cheapest_soft_constraints_between_moved_insta
 
 
 def _shuffled(found: Any, rng: Random, path: tuple[str, ...] = ()) -> Any:
-    """Return `found` with all keys except those of instances in another order."""
+    """Return `found` with keys in another order, except that instances keep their order."""
     if isinstance(found, dict):
         keys = list(found)
         if path != ("instances",):

@@ -198,7 +198,7 @@ KEY = (0, "memory")
 
 
 def step(takes: float = 0, frees: float = 0, after: Sequence[Step] = ()) -> Step:
-    """Return a step that uses and frees so much memory on the first node, after others."""
+    """Return a step after `after` that uses `takes` MiB on the first node, and frees `frees`."""
     made = Step(FAILOVER)
     made.takes = {KEY: takes} if takes else {}
     made.frees = {KEY: frees} if frees else {}
