@@ -23,12 +23,12 @@ from iallocator.packing import Bins, Item, Packing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from typing import Protocol
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Cluster, Group
-    from iallocator.model.instance import Instance
+    from iallocator.model.instance import Instance, Pool
     from iallocator.model.state import Kept, State
     from iallocator.n1 import Failure, Rules
     from iallocator.scoring import Kernels
@@ -172,8 +172,11 @@ class Evacuation:
     ----------
     targets:
         The nodes that may take over.
+    pools:
+        The storage pools in which nodes report free space beside their free disk.
     others:
-        Node -> its free amounts of the resources of `FailoverTargets.limits`; empty if none.
+        Node -> its free amounts of the resources of `FailoverTargets.limits`, and then of `pools`;
+        empty if there are none.
     """
 
     def __init__(
@@ -191,6 +194,8 @@ class Evacuation:
             groups = list(dict.fromkeys(nodes[node].group for node in failure))
             targets = FailoverTargets(state, rules, groups)
         self.targets = targets
+        storage = state.cluster.storage
+        self.pools: Sequence[Pool] = () if storage is None else sorted(storage.measured)
         # Failed node -> the bins for its instances, and those of secondaries that may take over
         self._open: dict[int, frozenset[int]] = {}
         self._failover_bins: dict[int, frozenset[int]] = {}
@@ -204,10 +209,13 @@ class Evacuation:
         self._members = [members for _, members in leaving]
         self._items = [self.item(node, members) for node, members in leaving]
         self.others: dict[int, tuple[float, ...]] = {}
-        for index in targets.nodes if targets.limits and self._members else ():
+        for index in targets.nodes if (targets.limits or self.pools) and self._members else ():
             view = NodeView.of(state, index, kernels.fixed[index])
             one = self._members[0][0]
-            left = (-limit.lacks.amount(view, view, one) for limit in targets.limits)
+            left = [-limit.lacks.amount(view, view, one) for limit in targets.limits]
+            if state.access is not None:
+                free = state.access.free[index]
+                left += [free.get(pool, inf) - 1 for pool in self.pools]
             self.others[index] = tuple(left)
 
     def item(self, node: int, members: Sequence[Instance]) -> Item:
@@ -225,7 +233,7 @@ class Evacuation:
                 else frozenset[int]()
             )
             return Item(memory, 0, bins, others=self.needs(members))
-        disk = sum(i.disk for i in members if i.local)
+        disk = sum(i.own_disk for i in members)
         bins = self._open[node]
         for one in members:
             access = self.state.cluster.reach(one)
@@ -241,7 +249,7 @@ class Evacuation:
         return Item(memory, disk, bins, others=self.needs(members))
 
     def needs(self, members: Sequence[Instance]) -> tuple[float, ...]:
-        """Return how much of each resource in ``targets.limits`` `members` use on a new node."""
+        """Return how much of each resource in `others` the `members` use on a new node."""
         limits = self.targets.limits
         needs = [0.0] * len(limits)
         for one in members if limits and self.targets.nodes else ():
@@ -254,15 +262,26 @@ class Evacuation:
             for k, limit in enumerate(limits):
                 lack = limit.lacks.amount
                 needs[k] += lack(before, after, one) - lack(before, before, one)
-        return tuple(needs)
+        return (*needs, *self.space([one for one in members if not one.needs_secondary]))
+
+    def space(self, members: Iterable[Instance]) -> list[float]:
+        """Return the MiB that the disks of `members` take of each of `pools`."""
+        if not self.pools:
+            return []
+        taken = dict.fromkeys(self.pools, 0.0)
+        for one in members:
+            for pool, amount in one.draws:
+                taken[pool] += amount
+        return list(taken.values())
 
     def hopeless(self) -> set[str]:
         """Return the names of the instances that no node could restart even without other
         instances.
 
         On every possible node, the instance needs more memory than the node has without its
-        primaries, or more disk than is free.
+        primaries, or more disk, or space in a pool, than is free.
         """
+        limits = len(self.targets.limits)
         memory, disk = self.state.columns[MEMORY], self.state.columns[DISK]
         empty: dict[int, float] = {}  # bin -> MiB of memory without the primaries of its node
 
@@ -271,7 +290,10 @@ class Evacuation:
             if b not in empty:
                 primaries = self.state.primaries[node].values()
                 empty[b] = memory[node] + sum(i.memory for i in primaries if i.uses_memory)
-            return empty[b] > item.memory and (not item.disk or disk[node] > item.disk)
+            if empty[b] <= item.memory or (item.disk and disk[node] <= item.disk):
+                return False
+            pairs = zip(item.others[limits:], self.others.get(node, ())[limits:])
+            return all(need <= free for need, free in pairs if need)
 
         return {
             one.name

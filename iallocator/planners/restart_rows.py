@@ -108,7 +108,10 @@ class RestartRows:
                         uses["restart", name, k, position[nodes[0]]] = need
                 for index in nodes if instance.local else ():
                     if index in position:
-                        uses["restart", name, "disk", position[index]] = instance.disk
+                        uses["restart", name, "disk", position[index]] = instance.own_disk
+                        first = len(self._evacuation.targets.limits)
+                        for k, amount in enumerate(self._evacuation.space([instance]), first):
+                            uses["restart", name, k, position[index]] = amount
             elif single:
                 leaving[nodes[0]] = self._evacuation.item(nodes[0], [instance])
                 uses["again", name, nodes[0], number] = 1.0

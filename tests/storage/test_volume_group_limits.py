@@ -255,3 +255,55 @@ def test_make_room_moves_disks_between_their_volume_groups() -> None:
     assert [(one["instance"], sorted(one["to"])) for one in moved] in (
         [("old", ["node1", "node3"])], [("old", ["node2", "node3"])],
     )  # fmt: skip
+
+
+def several_groups(sizes: dict[str, dict[str, int]], residents: dict[str, Json]) -> Json:
+    """Return nodes of 6000 MiB of memory with these volume groups, and instances on them."""
+    document = cluster(len(sizes), memory=6000, cpus=64, instances=residents)
+    for name, groups in sizes.items():
+        node = document["nodes"][name]
+        left = dict(groups)
+        for raw in residents.values():
+            for group, size in needs(raw["disks"], "plain").items():
+                if name in raw["nodes"]:
+                    left[group] -= size
+        node |= {"total_disk": groups.get("lvm", 0), "free_disk": left.get("lvm", 0)}
+        node["volume_groups"] = [
+            {"name": group, "total": groups[group], "free": left[group]} for group in groups
+        ]
+        node["tags"] = ["htools:standby:auto"]
+    return document
+
+
+def plain_in(group: str, node: str, memory: int, size: int = 700) -> Json:
+    """Return an instance with one disk in a volume group."""
+    disks = [{"size": size, "vg": group, "spindles": 1}]
+    return instance(node, memory=memory, disk_template="plain", disks=disks, disk_space_total=size)
+
+
+def test_squeeze_keeps_a_node_that_has_the_volume_group_of_an_instance() -> None:
+    """Only node1 could restart `b`: the failure of node3 loses one instance, and may not lose two.
+
+    The free space of the default volume group says nothing about disks in another one.
+    """
+    document = several_groups(
+        {"node1": {"fast": 5000}, "node2": {}, "node3": {"lvm": 1500, "fast": 1500}},
+        {"a": plain_in("lvm", "node3", 1500), "b": plain_in("fast", "node3", 900)},
+    )
+    for owner in (document, *document["nodegroups"].values()):
+        owner["ipolicy"]["std"] |= {"memory-size": 300, "disk-size": 100}
+    plan = plan_of("squeeze", document, "--target-resources=1", "--minimal-resources=0.5")
+    assert plan["switched_nodes"] == ["node2"]
+
+
+def test_instance_restarts_on_a_node_without_the_default_volume_group() -> None:
+    """If node1 failed, `b` would restart on node2, and `a` on node3, which has only its group."""
+    document = several_groups(
+        {"node1": {"lvm": 1000, "fast": 1000}, "node2": {"lvm": 1000, "fast": 1000},
+         "node3": {"fast": 1000}},
+        {"a": plain_in("fast", "node1", 900), "b": plain_in("lvm", "node1", 1500)},
+    )  # fmt: skip
+    document["nodes"]["node2"] |= {"total_memory": 3000, "free_memory": 3000}
+    request = allocate(document, memory=1000, disk_template="diskless", restrict=["node2"])
+    answer = respond(request)
+    assert answer["result"] == ["node2"], answer["info"]
