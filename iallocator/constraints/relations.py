@@ -157,6 +157,7 @@ class Relations:
 
     __slots__ = (
         "_bound",
+        "_first_groups",
         "_group_rules",
         "_named",
         "_units",
@@ -191,6 +192,7 @@ class Relations:
         self._wide: Units | None = None
         self._named: set[str] | None = None
         self._group_rules: frozenset[Rule] | None = None
+        self._first_groups: dict[str, int] | None = None
         self._bound: dict[str, list[Constraint]] = {}
         for constraint in parsed.constraints:
             self._bound.setdefault(constraint.instance, []).append(constraint)
@@ -294,6 +296,34 @@ class Relations:
         """Return the hard location constraints that `instance` on `node` violates."""
         return [] if self.locations is None else self.locations.broken(instance, node)
 
+    def _forbids(self, one: RuleViolations, node: int, rule_counts: RuleCounts) -> bool:
+        """Return whether a hard constraint of a member rejects `node`.
+
+        A spread over groups that was violated initially in the instance's own group does not
+        reject the nodes of that group: the violation does not depend on the node.
+        """
+        if not one.hard(node):
+            return False
+        if one.member.rule not in self.group_rules or not self._began_in(one.member.instance, node):
+            return True
+        return any(self._in_turn(one.member, node, rule_counts, must=True, new=True))
+
+    def _began_in(self, instance: str, node: int) -> bool:
+        """Return whether the instance was in the group of `node` initially."""
+        if self._first_groups is None:
+            members = {one.instance for rule in self.group_rules for one in rule.members}
+            nodes = self.cluster.nodes
+            self._first_groups = {
+                one.name: nodes[one.nodes[0]].group.index
+                for one in self.cluster.instances
+                if one.nodes and one.name in members
+            }
+        return self._first_groups.get(instance) == self.cluster.nodes[node].group.index
+
+    def share_first_group(self, instances: Iterable[str], node: int) -> list[str]:
+        """Return those of `instances` that were in the group of `node` initially."""
+        return [name for name in instances if self._began_in(name, node)]
+
     def rejected(self, instance: str, nodes: Iterable[int], rule_counts: RuleCounts) -> list[int]:
         """Return the nodes of `nodes` where `instance` violates a hard constraint."""
         violations = self._violations(instance, rule_counts)
@@ -303,7 +333,7 @@ class Relations:
             node
             for node in nodes
             if self._location_violations(instance, node)
-            or any(one.hard(node) for one in violations)
+            or any(self._forbids(one, node, rule_counts) for one in violations)
         ]
 
     def rejected_passing(
@@ -319,7 +349,8 @@ class Relations:
         return [
             node
             for node in nodes
-            if self._location_violations(instance, node) or any(one.hard(node) for one in apart)
+            if self._location_violations(instance, node)
+            or any(self._forbids(one, node, rule_counts) for one in apart)
         ]
 
     def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
@@ -332,7 +363,10 @@ class Relations:
             return False
         return not any(
             other.must and other.instance in where and other.instance != instance.name
-            and any(breaks(member, other, (node, where[other.instance][0]), self.domains))
+            and any(
+                not self._inherited(member, other, domain, node)
+                for domain in breaks(member, other, (node, where[other.instance][0]), self.domains)
+            )
             for member in self.rule_members(instance.name)
             if member.must and member.rule.kind == APART
             for other in member.rule.members
@@ -387,9 +421,9 @@ class Relations:
         for must in self._location_violations(instance, node):
             return must
         for one in self._violations(instance, rule_counts):
-            if one.hard(node):
+            if self._forbids(one, node, rule_counts):
                 return constraint_between(
-                    *next(self._in_turn(one.member, node, rule_counts, must=True))
+                    *next(self._in_turn(one.member, node, rule_counts, must=True, new=True))
                 )
         return None
 
@@ -446,11 +480,19 @@ class Relations:
         chosen_pairs.sort(key=lambda pair: (pair[1].position, pair[2]))
         return [constraint_between(*pair) for pair in chosen_pairs]
 
+    def _inherited(self, member: Member, other: Member, domain: str, node: int) -> bool:
+        """Return whether two members that a rule spreads were in the group of `node` initially."""
+        if domain != GROUP or member.rule.kind != APART:
+            return False
+        return self._began_in(member.instance, node) and self._began_in(other.instance, node)
+
     def _in_turn(
-        self, member: Member, node: int, rule_counts: RuleCounts, must: bool
+        self, member: Member, node: int, rule_counts: RuleCounts, must: bool, new: bool = False
     ) -> Iterator[Pair]:
         """Yield the hard (`must`) or soft violations of `member` on `node`, in the order of the
         members.
+
+        `new`: without those of a spread over groups that were there initially.
 
         Cost: the members up to the one at which the caller stops.
         """
@@ -460,7 +502,8 @@ class Relations:
                 continue
             if (member.must and other.must) == must:
                 for domain in breaks(member, other, (node, home), self.domains):
-                    yield member, other, domain
+                    if not (new and self._inherited(member, other, domain, node)):
+                        yield member, other, domain
 
     @property
     def group_rules(self) -> frozenset[Rule]:

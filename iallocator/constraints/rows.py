@@ -14,6 +14,7 @@ from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import (
     ALWAYS,
     APART,
+    GROUP,
     ORDER,
     TOGETHER,
     domains_between,
@@ -284,10 +285,14 @@ class AffinityRows(ConstraintRows):
         members, sites = bound.concerned(domain), domains.sites(node, domain)
         if bound.kind == APART:
             others = len(members) - len(asking)
+            together = 1  # those that shared their group initially may share it in the end
+            if domain == GROUP:
+                began = self._relations.share_first_group(members, node)
+                together = len(began) if name in began else 1
             for site in sites:  # an instance that names the domain fills it; others share it
                 row: Row = (APART, bound.name, domain, site)
                 self._rows[row] = (-inf, max(1, others))
-                yield row, max(1, others) if name in asking else 1
+                yield row, (max(1, others) if name in asking else 1) / together
         elif bound.kind == TOGETHER and domains.zones(domain).disjoint:
             # else only the check of the solution enforces the rule
             first = next(iter(asking))

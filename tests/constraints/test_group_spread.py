@@ -198,3 +198,70 @@ def test_spread_over_groups_is_listed_and_ignores_tags_of_nodes() -> None:
     )
     done = run("check", "--json", "--no-simulation", "--n1=off", stdin=as_bytes(document))
     assert b"must be apart" not in done.stdout
+
+
+def two_in_one_group() -> Json:
+    """Return two instances in one group of three nodes that must be in different groups."""
+    tags = [f"{MUST}web:group"]
+    residents = {f"w{k}": instance(f"node{k}", tags=tags, **SHARED) for k in (1, 2)}
+    document = cluster({"east": 3, "west": 2}, instances=residents)
+    for node in document["nodes"].values():
+        node["storage_pools"] = [{"type": "external", "name": "nas"}]
+    return document
+
+
+EVACUATE = {"type": "node-evacuate", "instances": ["w1"], "evac_mode": "all"}
+RELOCATE = {"type": "relocate", "name": "w1", "relocate_from": ["node1"], "required_nodes": 1}
+
+
+@pytest.mark.parametrize("request_type", [EVACUATE, RELOCATE], ids=lambda one: one["type"])
+def test_violated_spread_does_not_prevent_a_move_within_the_group(request_type: Json) -> None:
+    """The violation does not depend on the node."""
+    document = two_in_one_group()
+    answer = respond({**document, "request": request_type}, "--n1=off")
+    assert answer["success"]
+    assert answer["solutions"][0]["nodes"] == ["node3"]
+
+
+def test_instances_of_a_violated_spread_leave_a_node_together() -> None:
+    """An exact search lets both share their group, too."""
+    document = two_in_one_group()
+    for name in ("w1", "w2"):
+        document["instances"][name] |= {"nodes": ["node1"], "memory": 5000}
+    document["instances"]["w3"] = instance("node1", memory=3000, **SHARED)
+    document["nodes"]["node1"] |= {"total_memory": 16384, "free_memory": 3384}
+    document["nodes"]["node2"]["free_memory"] = 8192
+    names = ["w3", "w1", "w2"]
+    request = {"type": "node-evacuate", "instances": names, "evac_mode": "all"}
+    done, failed, _ = respond({**document, "request": request}, "--n1=off")["result"]
+    assert (len(done), failed) == (3, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        (("rescue", "node1"), "w1"),
+        (("reboot", "--group=east"), "w1"),
+        (("maintain", "--only=node1"), "w1"),
+    ],
+    ids=lambda one: one[0] if isinstance(one, tuple) else "",
+)
+def test_violated_spread_does_not_prevent(command: tuple[str, ...], first: str) -> None:
+    """A dead node is rescued, and nodes are maintained; the instance stays in its group."""
+    words = (*command, "--json", "--master-node=node5")
+    done = run(*words, stdin=as_bytes(two_in_one_group()))
+    assert done.returncode == 0, done.stderr.decode()
+    moves = json.loads(done.stdout)["moves"]
+    assert (moves[0]["instance"], moves[0]["to"]) == (first, ["node3"])
+
+
+def test_new_instance_and_one_from_another_group_do_not_enter_a_violated_spread() -> None:
+    """The exception is for instances that were in the group initially."""
+    document = two_in_one_group()
+    tags = [f"{MUST}web:group"]
+    document["instances"]["w3"] = instance("node4", tags=tags, **SHARED)
+    request = {"type": "change-group", "instances": ["w3"], "target_groups": []}
+    done, failed, _ = respond({**document, "request": request}, "--n1=off")["result"]
+    assert (done, len(failed)) == ([], 1)
+    new = allocate(document, memory=512, tags=tags, **SHARED)
+    assert not respond(new, "--n1=off")["success"]

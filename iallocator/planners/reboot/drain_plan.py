@@ -486,7 +486,7 @@ class DrainPlanner:
         relations = self._relations
         if relations is not None and relations.binds(instance.name):
             rule_counts = relations.rule_counts(context.state.where)
-            if relations.hard_violations(instance.name, home, rule_counts):
+            if relations.rejected(instance.name, (home,), rule_counts):
                 name = nodes[home].name
                 return f"could not come back to {name}, where it violates a hard constraint"
         at_home = context.evaluator(nodes[home].group).for_steps()
