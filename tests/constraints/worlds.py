@@ -56,12 +56,11 @@ def random_document(chances: random.Random, nodes: int = 5, instances: int = 9) 
 def hard_constraints(document: Json) -> set[tuple[str, str, str, str]]:
     """Return (kind, one, other, domain) of all hard constraints between instances."""
     known: list[tuple[str, list[str]]] = []
-    for name, one in document["instances"].items():
-        known += [(name, tag.split(":")[1:]) for tag in one.get("tags", ())]
     request = document.get("request", {})
-    for one in request.get("instances", ()):
-        if isinstance(one, dict):
-            known += [(one["name"], tag.split(":")[1:]) for tag in one.get("tags", ())]
+    new = {one["name"]: one for one in request.get("instances", ()) if isinstance(one, dict)}
+    for name, one in {**document["instances"], **new}.items():
+        parted = (tag.split(":")[1:] for tag in one.get("tags", ()))
+        known += [(name, some) for some in parted if some[:1] in (["separate"], ["colocate"])]
     found = set()
     for name, (kind, strength, label, *rest) in known:
         for other, words in known:
