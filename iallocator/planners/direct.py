@@ -25,9 +25,15 @@ import itertools
 from iallocator.deadline import Deadline, check
 from iallocator.model.moves import Move, replay
 from iallocator.model.node_view import Capacities
+from iallocator.n1 import plan_rules
+from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.balance.move_kinds import BY_NAME, KINDS, MoveRules, possible
 from iallocator.planners.balance.plan_builder import BalanceProblem
-from iallocator.planners.plan import PlanEntry, mark_colocation_groups
+from iallocator.planners.plan import (
+    PlanEntry,
+    ends_of_colocation_groups,
+    mark_colocation_groups,
+)
 from iallocator.planners.power_state import Switched
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.planners.verify import verify_moves
@@ -100,7 +106,7 @@ def direct_moves(
             ).run(work)
         if not work.changed:
             return None
-        if each or not work.problems(work.plan):  # it is faster to verify only the last plan
+        if each or not work.is_wrong():  # it is faster to verify only the last plans
             break
     return work.plans
 
@@ -126,6 +132,8 @@ class _Shortening:
         self, done: GroupPlans, limits: PlanLimits, failures: Failures, over: Callable[[], bool]
     ) -> None:
         self.before = done.before
+        self._groups = [one.group for one in done.plans] if done.keeps_n1_on_the_way else []
+        self._tolerances: dict[int, FailureTolerance] = {}
         self.plans = [list(one.plan.entries) for one in done.plans]
         self.number = 0
         self.changed = False
@@ -151,9 +159,49 @@ class _Shortening:
         every = [entry for plan in plans for entry in plan]
         return verify_moves(self.before, every, self._limits, self._failures)
 
+    def is_wrong(self) -> bool:
+        """Return whether the verifier rejects a move, or N+1 a state on the way, of any plan."""
+        if self.problems(self.plan):
+            return True
+        return not all(self._keeps_n1(k, entries, 0) for k, entries in enumerate(self.plans))
+
+    def _keeps_n1(self, number: int, entries: Entries, same: int) -> bool:
+        """Return whether no failure loses more instances between the moves of a plan of balance.
+
+        The first `same` moves have been checked already. A colocation group is checked after its
+        last move.
+        """
+        if not self._groups or self._limits.settings.plan_n1(self._groups[number].index) == "off":
+            return True
+        if number not in self._tolerances:
+            rules = plan_rules("no-worse", self._limits.relations)
+            group = self._groups[number]
+            made = FailureTolerance(self.before.copy(), rules, group=group)
+            made.measure()
+            self._tolerances[number] = made
+        failures = self._tolerances[number]
+        guard = failures.comparison.passing_guard()
+        with failures.state.trial():
+            replay(failures.state, (entry.move for entry in entries[:same]))
+            for entry, last in list(zip(entries, ends_of_colocation_groups(entries)))[same:]:
+                entry.move.apply(failures.state)
+                if last and not guard.keeps():
+                    return False
+        return True
+
     def passes(self, shorter: _ShorterPlan) -> bool:
-        """Return whether each move is legal when it is made, and the verifier accepts all plans."""
-        return self.is_legal(shorter) and not self.problems(shorter.entries)
+        """Return whether each move is legal when it is made, and the verifier accepts all plans.
+
+        N+1 must allow each state on the way, too.
+        """
+        if not self.is_legal(shorter) or self.problems(shorter.entries):
+            return False
+        return self._keeps_n1(self.number, shorter.entries, self._same(shorter.entries))
+
+    def _same(self, changed: Entries) -> int:
+        """Return how many of the first moves are those of the present plan."""
+        pairs = zip(changed, self.plan)
+        return next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
 
     def is_legal(self, shorter: _ShorterPlan) -> bool:
         """Return whether each move is legal when it is made.
@@ -162,8 +210,7 @@ class _Shortening:
         """
         state, limits, changed, plan = self.before, self._limits, shorter.entries, self.plan
         start = [entry for entries in self.plans[: self.number] for entry in entries]
-        pairs = zip(changed, plan)
-        same = next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
+        same = self._same(changed)
         # Nodes on which one plan has moves that the other has not. To all others, instances come
         # and go as before, and only that matters to their limits. Storage pools, which several
         # nodes may share, are the exception.

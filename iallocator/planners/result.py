@@ -320,9 +320,16 @@ class GroupPlan:
 
 
 class GroupPlans(PlanResult):
-    """The plans of several groups, executed one after the other; their scores are added."""
+    """The plans of several groups, executed one after the other; their scores are added.
+
+    Attributes
+    ----------
+    keeps_n1_on_the_way:
+        Whether no failure may lose more instances between two moves than initially.
+    """
 
     moves_are_optional = True
+    keeps_n1_on_the_way = True
 
     def __init__(
         self,

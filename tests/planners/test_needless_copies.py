@@ -24,7 +24,7 @@ from iallocator.planners.plan import Plan, PlanEntry
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.result import GroupPlan, GroupPlans
 from iallocator.transition.paths import shortest
-from tests.builders import Json, as_bytes
+from tests.builders import Json, as_bytes, cluster, rbd
 from tests.command import run
 from tests.model.make import model_of
 from tests.seeds import seeds
@@ -225,3 +225,28 @@ def test_check_shows_the_single_moves_of_balance_without_needless_copies(
         for words in (("balance", "--all-groups"), ("check", "--simulation"))
     )
     assert balance == check
+
+
+def test_shorter_plan_keeps_n1_between_its_moves() -> None:
+    """Without the temporary move, node3 could not fail between the two moves."""
+    score, stick = "iallocator:score:", "iallocator:stickiness:"
+    residents = {
+        "a": rbd("node2", memory=900, tags=[f"{score}node1:-0.2", f"{stick}0.01"]),
+        "b": rbd("node1", memory=900, tags=[f"{stick}3"]),
+        "c": rbd("node1", memory=900, tags=[f"{stick}3"]),
+        "d": rbd("node1", memory=900, tags=[f"{score}node2:0.3", f"{stick}0.5"]),
+        "e": rbd("node3", memory=1500),
+    }
+    sizes = {"node1": 3000, "node2": 2500, "node3": 2500}
+    document = cluster(3, memory=2500, cpus=64, instances=residents)
+    document["nodes"]["node1"] |= {"total_memory": 3000, "free_memory": 300}
+    document["nodes"]["node3"]["tags"] = [f"{score}0.1"]
+    done = run("balance", "--json", "--min-gain=0", stdin=as_bytes(document))
+    homes = {name: raw["nodes"][0] for name, raw in residents.items()}
+    for move in json.loads(done.stdout)["moves"]:
+        homes[move["instance"]] = move["to"][0]
+        left = dict(sizes)
+        for name, home in homes.items():
+            left[home] -= residents[name]["memory"]
+        if homes["e"] == "node3":  # it is the largest, and must fit elsewhere
+            assert max(left["node1"], left["node2"]) > 1500, (move, homes)

@@ -76,6 +76,7 @@ class SqueezeResult(GroupPlans):
     """
 
     measure = FREED
+    keeps_n1_on_the_way = False
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__("squeeze", State(cluster))

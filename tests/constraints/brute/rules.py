@@ -278,10 +278,21 @@ class Rules:
         ways: Mapping[str, list[tuple[str, ...]]],
         leaving: frozenset[str] = frozenset(),
     ) -> int:
-        """Return how many of the instances of `ways` can go to one of their places together.
+        """Return how many of the instances of `ways` can go to one of their places, in any order.
 
         `leaving`: those that are on their nodes before.
         """
+        most = 0
+        for order in permutations(ways):
+            most = max(most, self._placed(where, {name: ways[name] for name in order}, leaving))
+            if most == len(ways):
+                break
+        return most
+
+    def _placed(
+        self, where: Homes, ways: Mapping[str, list[tuple[str, ...]]], leaving: frozenset[str]
+    ) -> int:
+        """Return how many of the instances of `ways` can be placed in that order."""
         if not ways:
             return 0
         (name, own), *others = ways.items()
@@ -292,10 +303,10 @@ class Rules:
                 break
             if not self.obstacle(where, name, nodes, leaving=left):
                 after = {**where, name: nodes}
-                best = max(best, 1 + self.most_placed(after, dict(others), left))
+                best = max(best, 1 + self._placed(after, dict(others), left))
         if best == len(ways):
             return best
-        return max(best, self.most_placed(where, dict(others), left))
+        return max(best, self._placed(where, dict(others), left))
 
     # Failures
 
