@@ -1,9 +1,13 @@
 """Measure requests and planners with and without tags for constraints, in pairs.
 
-``python -m benchmarks.tags [--pairs N] [--nodes N,...] [--only WORD,...]`` prints a table for
-``benchmarks/TAGS.md``: the median of the processor times without tags, and for each kind of tag the
-median of the ratios of pairs. Both runs of a pair are made one after the other in this process, in
-alternating order, so that a busy machine slows down both.
+``python -m benchmarks.tags [--pairs N] [--nodes N,...] [--only WORD,...] [--satisfied]`` prints a
+table for ``benchmarks/TAGS.md``: the median of the processor times without tags, and for each kind
+of tag the median of the ratios of pairs. Both runs of a pair are made one after the other in this
+process, in alternating order, so that a busy machine slows down both.
+
+With ``--satisfied``, the tags exclude nothing: all nodes have the label, the stickiness is 0, the
+spread is satisfied, the reserve is 0 %, the ratio is 1. Answers and plans are then those without
+tags, and the ratio is the price of the constraint alone.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import gc
 import io
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from statistics import median
@@ -89,6 +93,69 @@ def volume_groups(whole: Json) -> None:
             disk["vg"] = "fast"
 
 
+def labels_of_all(whole: Json) -> None:
+    """Some instances require a label that all nodes have."""
+    for node in whole["nodes"].values():
+        node["tags"] = ["ssd"]
+    for raw in _asked(whole):
+        raw["tags"] = ["iallocator:nodes:must:ssd"]
+
+
+def preferred_labels_of_all(whole: Json) -> None:
+    """Some instances prefer a label that all nodes have."""
+    for node in whole["nodes"].values():
+        node["tags"] = ["ssd"]
+    for raw in _asked(whole):
+        raw["tags"] = ["iallocator:nodes:should:ssd"]
+
+
+def no_stickiness(whole: Json) -> None:
+    """Some instances have a stickiness of 0."""
+    for raw in _some(whole["instances"]):
+        raw["tags"] = ["iallocator:stickiness:0"]
+
+
+def satisfied_spread(whole: Json) -> None:
+    """Pairs of instances are in different groups."""
+    count = len(whole["instances"]) // 2  # the groups are equal, and one comes after the other
+    for number, raw in enumerate(whole["instances"].values()):
+        if number % count % SHARE == 0:
+            raw["tags"] = [f"iallocator:separate:must:pair{number % count}:group"]
+
+
+def no_reserve(whole: Json) -> None:
+    """Each node keeps 0 % of its disk free."""
+    whole["cluster_tags"] = ["iallocator:disk-reserve:0%"]
+
+
+def ratio_of_one(whole: Json) -> None:
+    """Each node may allocate the memory that it has."""
+    whole["cluster_tags"] = ["iallocator:memory-ratio:1.0"]
+
+
+def listed_volume_group(whole: Json) -> None:
+    """Each node lists its only volume group, with its own figures."""
+    for node in whole["nodes"].values():
+        node["volume_groups"] = [{"name": "lvm"}]
+
+
+def _asked(whole: Json) -> list[Json]:
+    """Return some instances, and the new one of the request."""
+    new = [whole["request"]] if whole["request"]["type"] == "allocate" else []
+    return _some(whole["instances"]) + new
+
+
+SATISFIED: dict[str, Callable[[Json], None]] = {
+    "labels": labels_of_all,
+    "preferred labels": preferred_labels_of_all,
+    "stickiness": no_stickiness,
+    "spread over groups": satisfied_spread,
+    "disk reserve": no_reserve,
+    "memory ratio": ratio_of_one,
+    "volume groups": listed_volume_group,
+}
+"""Kind of tag -> what adds such tags to a document, so that they exclude nothing."""
+
 KINDS: dict[str, Callable[[Json], None]] = {
     "labels": labels,
     "preferred labels": preferred,
@@ -102,8 +169,11 @@ KINDS: dict[str, Callable[[Json], None]] = {
 
 TASKS: dict[str, tuple[str, ...]] = {
     "allocate": (),
+    "relocate": (),
     "node-evacuate of 10": (),
-    "balance": ("balance",),
+    "balance": ("balance", "--max-length=30"),
+    "squeeze": ("squeeze", "--drbd"),
+    "capacity": ("capacity", "--standard-alloc=10g,4g,2", "--tiered-alloc=10g,4g,2"),
     "check": ("check", "--no-simulation"),
 }
 """Task -> the arguments of its command; () for a request."""
@@ -124,10 +194,23 @@ def seconds_of(task: str, whole: Json, file: Path) -> float:
     return process_time() - begin
 
 
-def document(task: str, nodes: int, template: str) -> Json:
+def document(task: str, nodes: int, template: str, groups: int) -> Json:
     """Return the input document of a task."""
-    shape = Shape(nodes, template, per_node=10, crowding=0.3)
-    return node_evacuate(shape, 10) if task.startswith("node-evacuate") else allocate(shape)
+    shape = Shape(nodes // groups, template, per_node=10, crowding=0.3, groups=groups)
+    if task.startswith("node-evacuate"):
+        return node_evacuate(shape, 10)
+    whole = allocate(shape)
+    if task == "relocate":
+        name, raw = next(iter(whole["instances"].items()))
+        left = raw["nodes"][-1:]
+        request = {"type": "relocate", "name": name, "relocate_from": left, "required_nodes": 1}
+        whole["request"] = {**request, "disk_space_total": raw["disk_space_total"]}
+    if task == "squeeze":
+        for node in whole["nodes"].values():
+            node["tags"] = ["htools:standby:auto"]
+    if task == "capacity":
+        whole["ipolicy"] = {**whole["ipolicy"], "disk-templates": [template]}
+    return whole
 
 
 def main() -> None:
@@ -136,10 +219,12 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--nodes", default="20,100")
     parser.add_argument("--only", default="")
+    parser.add_argument("--satisfied", action="store_true", help="the tags exclude nothing")
     options = parser.parse_args()
     only = [word for word in options.only.split(",") if word]
-    print(f"| task | template | nodes | without | {' | '.join(KINDS)} |")
-    print(f"|---|---|---:|---:|{'---:|' * len(KINDS)}")
+    kinds = SATISFIED if options.satisfied else KINDS
+    print(f"| task | template | nodes | without | {' | '.join(kinds)} |")
+    print(f"|---|---|---:|---:|{'---:|' * len(kinds)}")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "cluster.json"
         for task in TASKS:
@@ -147,24 +232,33 @@ def main() -> None:
                 continue
             for template in ("rbd", "drbd"):
                 for nodes in map(int, options.nodes.split(",")):
-                    print(row(task, template, nodes, options.pairs, file), flush=True)
+                    print(row(task, template, nodes, options.pairs, file, kinds), flush=True)
 
 
-def row(task: str, template: str, nodes: int, pairs: int, file: Path) -> str:
+def row(
+    task: str,
+    template: str,
+    nodes: int,
+    pairs: int,
+    file: Path,
+    kinds: Mapping[str, Callable[[Json], None]],
+) -> str:
     """Return a row of the table."""
-    plain = document(task, nodes, template)
-    seconds_of(task, plain, file)  # imports
     bases: list[float] = []
     cells = []
-    for change in KINDS.values():
-        tagged = document(task, nodes, template)
+    for number, (kind, change) in enumerate(kinds.items()):
+        groups = 2 if kind.startswith("spread") else 1
+        plain, tagged = (document(task, nodes, template, groups) for _ in range(2))
         change(tagged)
+        for whole in (plain, tagged) if not number else ():
+            seconds_of(task, whole, file)  # imports
         ratios = []
-        for number in range(pairs):
-            order = (plain, tagged) if number % 2 else (tagged, plain)
+        for pair in range(pairs):
+            order = (plain, tagged) if pair % 2 else (tagged, plain)
             found = [seconds_of(task, whole, file) for whole in order]
-            base, own = found if number % 2 else reversed(found)
-            bases.append(base)
+            base, own = found if pair % 2 else reversed(found)
+            if groups == 1:
+                bases.append(base)
             ratios.append(own / base)
         cells.append(f"{median(ratios):.2f}")
     return f"| {task} | {template} | {nodes} | {median(bases):.3f} s | {' | '.join(cells)} |"
