@@ -516,6 +516,11 @@ class Relations:
             )
         return self._group_rules
 
+    @staticmethod
+    def varies_within_groups(rule: Rule) -> bool:
+        """Return whether moves within a node group can change the violations of `rule`."""
+        return rule.kind != APART or any(one.domain != GROUP for one in rule.members)
+
     def spread_over_groups(self, instance: str) -> bool:
         """Return whether a rule spreads an instance over node groups."""
         return not self.group_rules.isdisjoint(self.members_of.get(instance, ()))

@@ -296,8 +296,22 @@ def location_costs(
     """Return penalties of node labels and scores, instances × `nodes`; None if there are none."""
     if relations is None or not relations.preferring:
         return None
-    penalty = relations.node_penalty
-    return np.array([[penalty(name, i) for i in nodes] for name in names], np.float64)
+    costs: Floats = np.zeros((len(names), len(nodes)))
+    by_labels: dict[object, list[float]] = {}  # equal preferences have equal penalties
+    tags = [relations.cluster.nodes[index].tags for index in nodes]
+    for row, name in enumerate(names):
+        if not relations.prefers(name):
+            continue
+        if relations.locations is not None and name in relations.locations.preferring:
+            costs[row] = [relations.locations.penalty(name, index) for index in nodes]
+        wanted = tuple((label, one.weight) for label, one in relations.preferred.get(name, ()))
+        if wanted:
+            if wanted not in by_labels:
+                by_labels[wanted] = [
+                    sum(weight for label, weight in wanted if label not in own) for own in tags
+                ]
+            costs[row] += by_labels[wanted]
+    return costs
 
 
 class MoveAffinity:
@@ -336,8 +350,8 @@ class MoveAffinity:
         # Penalties of labels and scores, which never change
         self._locations = location_costs(relations, self._names, self._table.nodes)
         rows = {name: row for row, name in enumerate(self._names)}
-        every = {r for n in rows for r in affinity.relations.members_of.get(n, ())}
-        rules = [rule for rule in affinity.relations.rules if rule in every]
+        every = {r for n in rows for r in relations.members_of.get(n, ())}
+        rules = [r for r in relations.rules if r in every and relations.varies_within_groups(r)]
         self._entries = tuple(_Entries(rule, rows, affinity) for rule in rules)
         self._seen: Whole = self._versions()
         self._look_at(np.arange(len(instances)))
