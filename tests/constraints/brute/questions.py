@@ -258,7 +258,9 @@ def balance(rng: Random, kind: str, document: Json, template: str) -> str:
     reached = rules.objective(end, sticky=True)
     assert plan["scores"]["after"] == pytest.approx(reached, abs=1e-7)
     for name, present in end.items() if mode == "off" else ():
-        ways = [present[::-1]] if template == "drbd" else []
+        # `balance` does not exchange the roles of nodes with less than their reserve
+        short = any(rules.free_disk(end, n)["lvm"] < rules.reserve(n) for n in present)
+        ways = [present[::-1]] if template == "drbd" and not short else []
         roles = 1 if template == "drbd" else 0
         ways += [(*present[:roles], n) for n in rules.nodes if n not in present]
         for nodes in ways if template != "plain" else ():
