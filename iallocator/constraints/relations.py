@@ -400,6 +400,11 @@ class Relations:
         own = self.cluster.nodes[node].tags
         return [one for label, one in self.preferred.get(instance, ()) if label not in own]
 
+    def label_penalties(self, instance: str, nodes: Iterable[int]) -> list[float]:
+        """Return the penalty of the missing labels of each node of `nodes`."""
+        weights = ([one.weight for one in self.missing_labels(instance, node)] for node in nodes)
+        return [float(sum(some)) for some in weights]
+
     @property
     def preferring(self) -> bool:
         """Return whether any instance prefers some nodes by labels or scores."""

@@ -298,7 +298,6 @@ def location_costs(
         return None
     costs: Floats = np.zeros((len(names), len(nodes)))
     by_labels: dict[object, list[float]] = {}  # equal preferences have equal penalties
-    tags = [relations.cluster.nodes[index].tags for index in nodes]
     for row, name in enumerate(names):
         if not relations.prefers(name):
             continue
@@ -307,9 +306,7 @@ def location_costs(
         wanted = tuple((label, one.weight) for label, one in relations.preferred.get(name, ()))
         if wanted:
             if wanted not in by_labels:
-                by_labels[wanted] = [
-                    sum(weight for label, weight in wanted if label not in own) for own in tags
-                ]
+                by_labels[wanted] = relations.label_penalties(name, nodes)
             costs[row] += by_labels[wanted]
     return costs
 
