@@ -65,8 +65,8 @@ METRICS: Any = option(
 )
 BANDWIDTH: Any = option(
     "--bandwidth",
-    "with --html: size that is copied in a second, to estimate durations; MiB without a unit "
-    "(default 100)",
+    "size that is copied in a second, to estimate durations on a page (--html) and in maintain; "
+    "MiB without a unit (default 100)",
     bandwidth,
     "SIZE",
     100.0,

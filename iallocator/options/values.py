@@ -127,7 +127,10 @@ class Size(Numbers):
         self.examples = examples
 
     def __str__(self) -> str:
-        return f"a size such as {self.examples}"
+        if self.highest == LARGEST_NUMBER:
+            return f"a size such as {self.examples}"
+        unit = {"": "bytes", "m": "MiB", "g": "GiB"}[self.unit]
+        return f"a size from {self.lowest} to {self.highest} {unit}, such as {self.examples}"
 
     def __call__(self, text: str) -> Any:
         digits, given = text, self.unit

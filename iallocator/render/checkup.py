@@ -241,7 +241,7 @@ def _show_failures(failures: Json, page: Page) -> None:
     page.heading(f"Every {WORDS[size]} at once")
     text = f"{sets['count']} in all: {sets['survived']} tolerated, {sets['lose']} not tolerated"
     late = sets["unknown"]
-    page.say(f"{text}, {late} not analysed for lack of time" if late else text)
+    page.say(f"{text}, {late} not analysed because the check ended early" if late else text)
     if not sets["lose"]:
         return
     table = Table("nodes", numeric("instances"), numeric("MiB"), "cannot be restarted")

@@ -108,6 +108,10 @@ def document(tmp_path: Path) -> str:
         ("balance --graph=a.png FILE", "--graph: expected FILE.svg, or another name for DOT"),
         ("explain --graph a.PDF FILE", "--graph: expected FILE.svg, or another name for DOT"),
         ("balance --min-disk=2 FILE", "--min-disk: expected a number from 0 to 1, got '2'"),
+        (
+            "balance --html=x --bandwidth=2t FILE",
+            "--bandwidth: expected a size from 1 to 1000000 MiB, such as 100, 500m or 1g, got '2t'",
+        ),
         ("balance -l -3 FILE", "--max-length: expected a whole number from 0 to "),
         ("balance -t FILE", "FILE: expected htools' text format, got what looks like JSON"),
         (

@@ -353,7 +353,7 @@ def test_check_out_of_time_lists_what_is_not_analysed() -> None:
     assert found["groups"][0]["not_analysed"] == names
     text = printed("check", "--time-limit=0", document=tight(), status=3)
     assert "Not analysed; balancing was not tried" in text
-    assert "nodes with a failure that was not analysed for lack of time    4" in text
+    assert "nodes with a failure that was not analysed: the check ended early    4" in text
     assert "nothing wrong was found" in text
     lines = printed("check", "--machine-readable", "--time-limit=0", document=tight(), status=3)
     assert "HCHECK_INIT_CLUSTER_GN1_FAIL=0" in lines
@@ -364,7 +364,7 @@ def test_page_out_of_time_reports_nothing_as_healthy(command: str, status: int) 
     """If time ends, the page of check reports no group that was not analysed as healthy."""
     page = printed(command, "--html=-", "--time-limit=0", document=tight(), status=status)
     assert "Healthy: nothing is wrong" not in page
-    assert "4 nodes with a failure that was not analysed for lack of time" in page
+    assert "4 nodes with a failure that was not analysed: the check ended early" in page
     assert "<dt>Node failures tolerated</dt><dd>not analysed</dd>" in page
     assert "Nothing is wrong." not in page
 

@@ -41,7 +41,7 @@ KINDS = {
 }
 """The kinds of findings -> the nodes or instances that are counted, in words."""
 
-NOT_ANALYSED = "nodes with a failure that was not analysed for lack of time"
+NOT_ANALYSED = "nodes with a failure that was not analysed: the check ended early"
 """The nodes that `GroupHealth.not_analysed` counts, in words."""
 
 DATA = "inconsistent"

@@ -94,7 +94,7 @@ def constraints(document: Json, facts: Json, page: PageView) -> None:
 def _headline(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, str]:
     """Return the sentence at the top of the page (the most frequent problems), and its tone.
 
-    `late`: how many nodes were not analysed for lack of time.
+    `late`: how many nodes were not analysed because the check ended early.
     """
     wrong = sorted(((count, kind) for kind, count in counts.items() if count), reverse=True)
     if not wrong:
@@ -146,7 +146,7 @@ def _failures(failures: Json | None, page: PageView) -> None:
     sets, domains = failures["sets"], failures["domains"]
     if sets is not None:
         title = "If two nodes fail" if failures["size"] == 2 else "If one node fails"
-        late = f"{sets['unknown']} were not analysed for lack of time" if sets["unknown"] else ""
+        late = f"{sets['unknown']} were not analysed because the check ended early" if sets["unknown"] else ""
         intro = f"{sets['survived']} of {sets['count']} sets are tolerated; the others:"
         empty = "No set that is not tolerated was found." if late else "Every set is tolerated."
         grid = Grid(*LOST, intro=f"{late}; {intro}" if late else intro, empty=empty)
