@@ -146,7 +146,8 @@ def _failures(failures: Json | None, page: PageView) -> None:
     sets, domains = failures["sets"], failures["domains"]
     if sets is not None:
         title = "If two nodes fail" if failures["size"] == 2 else "If one node fails"
-        late = f"{sets['unknown']} were not analysed because the check ended early" if sets["unknown"] else ""
+        unknown = sets["unknown"]
+        late = f"{unknown} were not analysed because the check ended early" if unknown else ""
         intro = f"{sets['survived']} of {sets['count']} sets are tolerated; the others:"
         empty = "No set that is not tolerated was found." if late else "Every set is tolerated."
         grid = Grid(*LOST, intro=f"{late}; {intro}" if late else intro, empty=empty)
