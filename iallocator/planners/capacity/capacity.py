@@ -1,7 +1,8 @@
-"""Compute the capacity of a cluster: its usage, and the instances that still fit, in two ways.
+"""Compute the capacity of a cluster: what it uses, and how many instances still fit.
 
-The result names the nodes that are nearest to accepting one more instance, and what they lack. A
-size without memory is rejected if more instances fit than can be counted.
+The cluster is filled twice: with instances of one standard size, and in tiers of decreasing sizes.
+The result names the nodes that are nearest to accepting one more instance, and the amounts that are
+missing there. A size without memory is rejected if more instances fit than can be counted.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ __all__ = [
 
 
 def closest_of(site: CapacityState, instance: Instance) -> str:
-    """Return the amounts that the nearest nodes lack for `instance`; "" if no resource is short."""
+    """Return, in words, the amounts that the nearest nodes lack for `instance`.
+
+    The result is "" if no resource is short.
+    """
     cluster = site.state.cluster
     domain = domain_of(node.name for node in cluster.nodes)
     pair = instance.required_nodes == 2
@@ -74,7 +78,7 @@ def closest_of(site: CapacityState, instance: Instance) -> str:
 
 
 MOST_COUNTED_SINGLY = 200_000
-"""The most instances that are counted one by one, in less than a minute."""
+"""The largest number of instances that are counted one by one, in less than a minute."""
 
 
 def is_endless(
@@ -84,9 +88,9 @@ def is_endless(
     nodes: Sequence[int],
     limits: LimitSet,
 ) -> bool:
-    """Return whether more than `MOST_COUNTED_SINGLY` equal instances fit on `nodes`.
+    """Return whether more than `MOST_COUNTED_SINGLY` instances like `instance` fit on `nodes`.
 
-    The policy allows the instances there. Only instances without memory can be so many.
+    The policy must allow the instances there. Only instances without memory can be so many.
     """
     if instance.memory or not nodes:
         return False
@@ -98,10 +102,10 @@ def is_endless(
 
 
 SEARCH_SECONDS = 1.0
-"""The seconds of work that the integer program may take."""
+"""The time for the integer program, in seconds of work of a usual machine."""
 
 TIERED_AGAIN = 1_000
-"""Nodes × instances up to which tiers are filled once more with exact search."""
+"""The largest product of nodes and instances for which tiers are filled again by exact search."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +115,16 @@ class FillingScope:
     Attributes
     ----------
     group:
-        The only group that is checked and filled, by name or uuid; "": all.
+        Name or uuid of the only group that is checked and filled; "": all groups.
     allowed:
-        Names of the nodes that may be used; None: all.
+        Names of the nodes that may be used; None: all nodes.
     offline:
         Names of nodes to treat as offline.
-    accept_errors, independent:
-        Whether to continue if the cluster, or a group, violates N+1 already: only failures of
-        online nodes are checked; only the healthy groups are used.
+    accept_errors:
+        Whether to fill a cluster that violates N+1 already. Then only failures of online nodes
+        are checked.
+    independent:
+        Whether to fill only the groups that do not violate N+1.
     """
 
     group: str = ""
@@ -130,23 +136,25 @@ class FillingScope:
 
 @dataclass(frozen=True, kw_only=True)
 class FillingRules:
-    """The limits that hold while a cluster is filled.
+    """The limits that are enforced while a cluster is filled.
 
     Attributes
     ----------
     n1:
-        ``strict``, ``no-worse``, ``no-new``, ``off``, or "": hspace's rule, which is strict for
-        instances on one node and relies on the reserved memory for those on two.
+        ``strict``, ``no-worse``, ``no-new``, ``off``, or "": the rule of hspace, which is
+        ``strict`` for instances on one node, and relies on the reserved memory for instances on
+        two nodes.
     ignore_soft:
         Whether soft limits are ignored.
     n1_of, soft_of:
         Index of a group -> its N+1 mode, and whether it ignores soft limits, if its tags differ
         from `n1` and `ignore_soft`.
-    max_cpu, min_disk:
-        The maximum of virtual cpus per cpu (None: that of the policy); the share of disk that
-        stays free, from 0 to 1.
+    max_cpu:
+        The maximum number of virtual cpus per cpu; None: the maximum of the policy.
+    min_disk:
+        The share of the disk of each node that stays free, from 0 to 1.
     behaviour:
-        The flags for the differences between this program and hspace.
+        The differences between this program and hspace.
     """
 
     n1: str = ""
@@ -158,27 +166,27 @@ class FillingRules:
     behaviour: Behaviour = OURS
 
     def n1_in(self, group: Group) -> str:
-        """Return the N+1 mode of a group."""
+        """Return the N+1 mode of `group`."""
         return self.n1_of.get(group.index, self.n1)
 
     def limits_in(self, group: Group) -> LimitSet:
-        """Return the limits of new instances in a group: with or without the soft ones."""
+        """Return the limits of new instances in `group`: all limits, or only the hard ones."""
         ignored = self.soft_of.get(group.index, self.ignore_soft)
         return HARD_LIMITS if ignored else ALL_LIMITS
 
 
 @dataclass(frozen=True, kw_only=True)
 class FillingExtent:
-    """How far the fillings go.
+    """When the fillings end.
 
     Attributes
     ----------
     limit:
-        The number of instances at most in each filling; None: any number.
+        The largest number of instances in each filling; None: any number.
     seconds:
         The time limit of both fillings together, half of it for the tiers; None: no limit.
     searches:
-        Whether exact search may follow if no instance fits any more.
+        Whether exact search may follow when no more instance fits.
     thoroughness:
         The factor of the work of exact searches, 1 or more.
     """
@@ -195,18 +203,21 @@ class CapacityOptions:
 
     Attributes
     ----------
-    standard, largest:
-        The size of instances, and those that the tiers begin with, one after the other: one of
-        each interval of the policy. Without any, no tiers are filled.
+    standard:
+        The size of the instances of the standard filling.
+    largest:
+        The sizes with which the tiers begin, one after the other: one for each interval of the
+        policy. () if no tiers are filled.
     scope, rules, extent:
-        Where the fillings place instances, which limits they obey, and when they end.
+        Where the fillings place instances, which limits are enforced, and when the fillings end.
     tag_prefix:
-        The prefix of this program's own tags.
+        The prefix of the tags of this program.
     past:
-        Earlier requests for new instances, each with its settings; if there are any, the study
-        forecasts how many more fit.
+        Earlier requests for new instances, each with its settings. If there are any, the study
+        forecasts how many more such instances fit.
     by_group:
-        Whether the study finds what limits each group when it is full of standard instances.
+        Whether the study finds the limiting resource of each group when it is full of standard
+        instances.
     """
 
     standard: Size
@@ -221,11 +232,21 @@ class CapacityOptions:
 
 
 class Run:
-    """One filling: the size it began with, what was placed, the state and figures after it.
+    """The result of one filling.
 
-    ``closest`` has the amounts that the nearest nodes lack for one more instance of the last size;
-    "" if nothing is short. ``quality`` compares the number of instances with a bound; None for
-    tiers.
+    Attributes
+    ----------
+    size:
+        The size with which the filling began.
+    filling:
+        The instances that were placed.
+    state, figures:
+        The state after the filling, and its used and free resources.
+    closest:
+        The amounts that the nearest nodes lack for one more instance of the last size; "" if no
+        resource is short.
+    quality:
+        Compares the number of instances with a bound; None for tiers.
     """
 
     __slots__ = ("closest", "figures", "filling", "quality", "size", "state")
@@ -245,13 +266,17 @@ class CapacityReport:
     Attributes
     ----------
     before:
-        The initial state, and `initial` its figures.
+        The initial state.
+    totals, initial:
+        The capacities of all nodes, and the used and free resources in the initial state.
     tiered, standard:
-        The two fillings; None if the study was interrupted before.
+        The two fillings; None if the study was interrupted before, or had no such filling.
     failing:
-        Names of the nodes that violate N+1 already, so that nothing was tried; usually none.
+        Names of the nodes that violate N+1 already, if nothing was placed for this reason.
     nowhere:
-        Whether no node may take such an instance, so that nothing was tried.
+        Whether nothing was placed because no node is open to such an instance.
+    forecast:
+        How many instances like the earlier ones fit; None without earlier requests.
     limiting:
         With `CapacityOptions.by_group`: index of a group -> what rejects most placements of one
         more standard instance there. A group without usable nodes is left out.
@@ -274,7 +299,7 @@ class CapacityReport:
         return [run for run in (self.tiered, self.standard) if run is not None]
 
     def placed_by_group(self) -> Counter[int]:
-        """Return the index of each group -> how many standard instances were placed there."""
+        """Return index of each group -> the number of standard instances placed there."""
         nodes = self.before.cluster.nodes
         placed = [] if self.standard is None else self.standard.filling.placed
         return Counter(nodes[one.nodes[0]].group.index for one in placed)
@@ -295,16 +320,16 @@ class CapacityReport:
 def study(
     cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]
 ) -> CapacityReport:
-    """Fill the cluster twice, each time from the initial state.
+    """Fill the cluster twice, each time from the initial state, and return the results.
 
-    `progress` is called after each instance, with the kind of filling and what is placed.
+    `progress` is called with the kind of filling and its present result, after each instance.
 
     Raises
     ------
     NotFoundError
         If a node is unknown.
     UsageError
-        If more of a size fit than can be counted.
+        If more instances of a size fit than can be counted.
     """
     if wants.scope.allowed:
         allowed = nodes_named(cluster, wants.scope.allowed, "--restrict-allocation-to")
@@ -316,7 +341,7 @@ def study(
 
 
 class _Study:
-    """A study of capacity of one cluster: its fillings with instances."""
+    """A study of the capacity of one cluster."""
 
     def __init__(
         self, cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]
@@ -347,7 +372,7 @@ class _Study:
             self._watched = list(only.nodes)
 
     def run(self) -> CapacityReport:
-        """Fill the cluster in tiers, then with standard instances; forecast if asked for."""
+        """Fill the cluster in tiers, then with standard instances; make a forecast if requested."""
         wants, report, nodes = self._wants, self._report, self._cluster.nodes
         failing = [] if wants.rules.n1 in ("no-new", "no-worse") else failing_nodes(report.before)
         failing = [index for index in failing if index in self._watched]
@@ -373,7 +398,7 @@ class _Study:
             report.tiered = self._filled("tiered", wants.largest, half)
         if not report.interrupted:
             report.standard = self._filled("standard", [wants.standard], whole)
-        if wants.past and not report.interrupted:  # requests are answered whatever fails N+1
+        if wants.past and not report.interrupted:  # requests are answered even if nodes fail N+1
             from iallocator.planners.capacity.forecast import Forecast, Site
 
             names = self._cluster.node_names(open_to)
@@ -399,7 +424,7 @@ class _Study:
                 )
 
     def _filled(self, kind: str, sizes: Sequence[Size], deadline: Deadline) -> Run:
-        """Return the filling of the initial state with instances of `sizes`, until the deadline."""
+        """Fill the initial state with instances of `sizes` until `deadline`; return the result."""
         wants, report = self._wants, self._report
         state = State(self._cluster)
         site = self._site(state)
@@ -428,9 +453,9 @@ class _Study:
             if stop is not None:
                 filling.interrupted = stop.interrupted
                 filling.ended = stop.reason
-                state = self._state_of(filling)  # the end may have come between two changes
+                state = self._state_of(filling)  # the signal may have come between two changes
                 site = self._site(state)
-        # Nothing may be placed in a cluster that is not tried
+        # If no placement is tried, no instance can be placed
         bound: int | None = 0 if report.failing or report.nowhere else None
 
         def improve() -> None:
@@ -468,7 +493,7 @@ class _Study:
         return state
 
     def _may_improve(self, filling: FillResult) -> bool:
-        """Return whether exact search may find more than a filling that came to its end."""
+        """Return whether exact search may find more instances than `filling` has."""
         if filling.ended or self._report.failing or self._report.nowhere:
             return False
         fails_n1 = self._report.before.fails_n1
@@ -479,16 +504,16 @@ class _Study:
         return searches and len(filling.placed) <= MOST_NEW_INSTANCES * wants.extent.thoroughness
 
     def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> int | None:
-        """Put more instances into `filling`, of the same sizes, if exact search finds places.
+        """Add instances to `filling`, of the same sizes, if exact search finds placements for them.
 
-        The simulation of a failure restarts one instance after the other, and may fail where
-        another order does not. A filling in tiers is better if it has more instances and more
-        memory. Return an upper bound of the number of instances of one size; None: unknown.
+        A simulation of a failure restarts one instance after the other, and may fail where another
+        order succeeds. A filling in tiers is better if it has more instances and more memory.
+        Return an upper bound of the number of instances of one size; None: unknown.
         """
         limit = self._wants.extent.limit
         site = self._site(State(self._cluster), exact=True)
         first = site.newcomer(sizes[0], 0, self._names(0))
-        if not site.n1.tolerated(first):  # more instances make nothing tolerated
+        if not site.n1.tolerated(first):  # more instances cannot make a failure tolerated
             spent = any(one.rules.effort.spent for one, _ in site.n1.required(first))
             return None if spent or filling.placed else 0
         checked = any(
@@ -580,7 +605,7 @@ def _limiting(site: CapacityState, instance: Instance) -> dict[int, str]:
 
 
 def _until_stopped(deadline: Deadline, work: Callable[[], None]) -> Stopped | None:
-    """Do `work` until `deadline` or a signal; return what ended it early, or None."""
+    """Call `work` until `deadline` or a signal ends it; return what ended it early, or None."""
     try:
         with deadline:
             work()
@@ -603,9 +628,9 @@ class _Names:
 
 
 def failing_nodes(state: State) -> list[int]:
-    """Return the nodes with less reported memory than a failover of their worst peer requires.
+    """Return nodes that report less memory than the failover from their worst peer requires.
 
-    On a node that may allocate more memory than it has, the free memory of `state` counts.
+    For a node that may allocate more memory than it has, the free memory of `state` is used.
     """
     free = [
         state.columns[MEMORY][node.index] if node.lent_memory else node.reported_memory
@@ -621,7 +646,7 @@ def failing_nodes(state: State) -> list[int]:
 def unhealthy_groups(
     state: State, kernels: Kernels, units: Mapping[str, Sequence[str]] | None = None
 ) -> Collection[int]:
-    """Return the indices of the groups with a failing node, or with an intolerable failure."""
+    """Return the indices of groups with a failing node, or with a failure that is not tolerated."""
     cluster = state.cluster
     unhealthy = {cluster.nodes[index].group.index for index in failing_nodes(state)}
     rules = Rules("strict", units)

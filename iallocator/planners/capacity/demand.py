@@ -1,8 +1,9 @@
-"""Forecast the day on which each group is full, by the trend of what its instances use.
+"""Forecast the day on which each group is full, from the trend of the demand of its instances.
 
-Demand is counted in standard instances of the resource that is short when the group is full: an
-instance with twice the memory of the standard size counts 2 if memory is short. The filling of
-`capacity` says how many more standard instances fit, with N+1 kept, and which resource is short.
+Demand is counted in standard instances, by the resource that is short when the group is full: if
+memory is short, an instance with twice the memory of the standard size counts 2. The filling of
+`capacity` determines how many more standard instances fit, with N+1 kept, and which resource is
+then short.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ __all__ = [
 ]  # fmt: skip
 
 WINDOW = 180
-"""Days: older samples do not count."""
+"""The age in days from which samples are ignored."""
 
 HORIZON = 3650
-"""Days: a group that is not full until then has no date."""
+"""The number of days after which no date is forecast."""
 
 
 class GroupDemand(NamedTuple):
     """The demand of a group: number of instances, memory and disk in MiB, virtual cpus.
 
-    All instances count, whatever their state. Disk is that on all nodes of an instance.
+    All instances are counted, whatever their state. Disk is the sum over all nodes of an instance.
     """
 
     instances: float
@@ -51,11 +52,11 @@ class GroupDemand(NamedTuple):
 NOTHING = GroupDemand(0, 0, 0, 0)
 
 RESOURCES = {"FailMem": "memory", "FailN1": "memory", "FailDisk": "disk", "FailCPU": "vcpus"}
-"""Reason of rejection -> the member of `GroupDemand` that is short; else `instances`."""
+"""Reason of rejection -> the attribute of `GroupDemand` that is short; others: `instances`."""
 
 
 class DemandSample(NamedTuple):
-    """A moment in seconds since 1970, and the demand of each group by its uuid."""
+    """A time in seconds since 1970, and uuid of a group -> its demand at that time."""
 
     time: float
     groups: Mapping[str, GroupDemand]
@@ -77,7 +78,10 @@ def demand_of(cluster: Cluster) -> dict[str, GroupDemand]:
 
 
 def daily(samples: Iterable[DemandSample], now: float) -> list[DemandSample]:
-    """Return the last sample of each day (UTC) until `now`, without those before the `WINDOW`."""
+    """Return the last sample of each day (UTC) until `now`, without samples before the `WINDOW`.
+
+    `now` is in seconds since 1970.
+    """
     by_day: dict[int, DemandSample] = {}
     for one in sorted(samples, key=lambda sample: sample.time):
         if now - WINDOW * DAY <= one.time <= now:
@@ -97,31 +101,32 @@ def too_few(samples: Sequence[DemandSample]) -> str:
 
 
 class _Growth(NamedTuple):
-    """A trend in standard instances per day, and how many more standard instances fit."""
+    """How many more standard instances fit, and the trend of their demand per day."""
 
     fit: int
     trend: Trend
 
     def days(self, slope: float) -> float | None:
-        """Return the days until no more fit, with the growth `slope`; None: never."""
+        """Return the days until no more fits, with `slope` instances per day; None: never."""
         if not self.fit:
             return 0.0
         return self.fit / slope if slope > 0 else None
 
 
 class FullForecast:
-    """When groups are full, by the trend of their demand.
+    """The forecast when groups are full, from the trend of their demand.
 
     Parameters
     ----------
     samples:
-        One sample of each day, as `daily` returns them, enough for a trend (see `too_few`).
+        One sample of each day, as `daily` returns them. There must be enough for a trend (see
+        `too_few`).
     now:
         The time of the cluster, in seconds since 1970.
     size:
         The standard size.
     only:
-        The group to report on, by name or uuid; "": all.
+        Name or uuid of the only group to report on; "": all groups.
     """
 
     def __init__(
@@ -162,7 +167,7 @@ class FullForecast:
         return document
 
     def lasts(self, report: CapacityReport, names: Iterable[str]) -> float | None:
-        """Return the days until the first of these groups is full; None: never, or unknown."""
+        """Return the days until the first of groups `names` is full; None: never, or unknown."""
         days = []
         for group in report.before.cluster.groups:
             if group.name in names and self._resource(report, group.index):
@@ -172,13 +177,16 @@ class FullForecast:
         return min(known) if known else None
 
     def date(self, days: float | None) -> str | None:
-        """Return the date in so many days; None if it is unknown, or after the `HORIZON`."""
+        """Return the date after `days` days; None if `days` is None, or is beyond the `HORIZON`."""
         if days is None or days > HORIZON:
             return None
         return _moment(self._now + days * DAY)[:10]
 
     def _row(self, growth: _Growth) -> Json:
-        """Return a growth, and the expected, earliest and latest date of a full group."""
+        """Return a growth as plain data, with the expected, earliest and latest date.
+
+        On this date, the group is full.
+        """
         trend = growth.trend
         return {
             "count": growth.fit,
@@ -192,7 +200,10 @@ class FullForecast:
         }
 
     def _resource(self, report: CapacityReport, group: int) -> str:
-        """Return the resource that is short in a full group; "" if it is unknown."""
+        """Return the resource that is short when the group with index `group` is full.
+
+        The result is "" if the resource is unknown.
+        """
         reason = report.limiting.get(group)
         if reason is None:
             return ""
@@ -205,7 +216,10 @@ class FullForecast:
         return _Growth(report.placed_by_group()[group], trend_of(points))
 
     def _series(self, uuid: str, resource: str) -> list[tuple[float, float]]:
-        """Return (day, demand in standard instances) of a group; 0 before it had instances."""
+        """Return (day, demand in standard instances) of a group, one pair for each sample.
+
+        The demand is 0 for days before the group had instances.
+        """
         unit = getattr(self._unit, resource)
         return [
             ((one.time - self._now) / DAY, getattr(one.groups.get(uuid, NOTHING), resource) / unit)
@@ -214,7 +228,7 @@ class FullForecast:
 
 
 def _why_not(report: CapacityReport) -> str:
-    """Return why a group has no forecast."""
+    """Return in words why a group has no forecast."""
     run = report.standard
     if report.failing:
         return "the cluster is not N+1 compliant"

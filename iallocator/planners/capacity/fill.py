@@ -1,13 +1,13 @@
-"""Capacity: place instances of one size until none fits, or of smaller and smaller sizes in tiers.
+"""Fill a cluster: place instances of one size until none fits, or of decreasing sizes in tiers.
 
-Every instance goes where an allocation would put it: to the place with the best score over all
-nodes, in all groups that accept instances.
+Every instance is placed as by an allocation: on the nodes with the best score over all groups that
+accept instances.
 
-Tiered filling starts with the largest size, and reduces what is insufficient step by step. Until an
-instance is placed, one answer decides many sizes.  If a size is reduced in one amount,
-limits that were kept stay kept, and so does free capacity.  If limits and policies give the same
-answer for two sizes, they give it for all sizes between.  If the smaller one certainly breaks
-N+1, all sizes above do.
+Tiered filling starts with the largest size, and reduces the amounts that are insufficient step by
+step. Several sizes can be decided by one check as long as no instance is placed.  If a size is
+reduced in one amount, limits that were met stay met.  If limits and policies give equal results for
+two sizes, they give this result for all sizes between.  If the smaller of two sizes certainly
+violates N+1, all larger sizes violate it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
 ENOUGH = "as many instances as allowed"
 
 CANDIDATES = 1000
-"""The number of instances by which the context chooses scalar or array scores."""
+"""The assumed number of instances, which decides whether scores are computed in arrays."""
 
 INSTANCES_WORTH_KEEPING = 3
-"""After so many instances of one size, keeping what is known of their places pays off."""
+"""The number of instances of one size after which incremental scores save time."""
 
 
 class Allocation:
-    """One new instance and the indices of its nodes, primary first."""
+    """One new instance, its size, and the indices of its nodes, primary first."""
 
     __slots__ = ("instance", "nodes", "size")
 
@@ -49,28 +49,30 @@ class Allocation:
 
 
 class FillResult:
-    """The placed instances, and the reason for the end.
+    """The result of a filling: the placed instances, and the reason for its end.
 
     Parameters
     ----------
     name:
         Makes the name of an instance from its number.
     watch:
-        Called after each instance, or after several that are placed at once. A reason that it
-        returns ends the filling.
+        Is called after each instance, or after several that are placed at once. If it returns a
+        reason, the filling ends.
     spends:
-        Whether each size uses up as much of a limit as instances are placed; see
-        `Behaviour.counts_sizes_as_attempts`.  The failures are then those of the instance beyond
-        the limit, as hspace reports them.
+        Whether each size uses up as much of the maximum number as instances are placed; see
+        `Behaviour.counts_sizes_as_attempts`.  Then `failures` are those of the first instance
+        beyond the maximum, as hspace reports them.
 
     Attributes
     ----------
+    placed:
+        The placed instances, in order.
     failures:
-        What rejected placements at the last attempt.
+        Reason -> the number of placements that it rejected in the last attempt.
     ended:
-        Why there was no further attempt, in words; "" if the next one cannot be placed.
+        In words, why there was no further attempt; "" if the next instance cannot be placed.
     interrupted:
-        Whether a signal ended it.
+        Whether a signal ended the filling.
     last:
         The size that was tried last; None: none was tried.
     """
@@ -94,19 +96,19 @@ class FillResult:
 
     @property
     def reason(self) -> str:
-        """The most frequent reason of the last attempt; among equals the first of `REASONS`."""
+        """The most frequent reason of the last attempt; of equals, the first one of `REASONS`."""
         return likely_reason(self.failures)
 
 
 def likely_reason(failures: Failures) -> str:
-    """Return the most frequent reason; among equals the first of `REASONS`."""
+    """Return the most frequent reason of `failures`; of equals, the first one of `REASONS`."""
     return max(REASONS, key=lambda reason: failures.get(reason, 0))
 
 
 def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> bool:
-    """Place instances of this size until none fits; return whether the next one cannot be placed.
+    """Place instances of `size` until none fits; return whether the next one cannot be placed.
 
-    `filling` gets what is placed, up to `limit` instances; None: any number.
+    The instances are added to `filling`, until it has `limit` instances; None: any number.
     """
     name = filling.name
     start = len(filling.placed)
@@ -130,7 +132,7 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
         if number - start == INSTANCES_WORTH_KEEPING:
             places = site.next_place(instance, coming)
         path: Sequence[Nodes] = ()
-        if places is not None and number + 1 != limit:  # the last one says what was rejected
+        if places is not None and number + 1 != limit:  # the last search must count rejections
             path = places.path(instance)[: None if limit is None else limit - 1 - number]
         if not path:
             nodes, filling.failures = site.find(instance)
@@ -148,16 +150,17 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
 
 
 MOST_AT_ONCE = 1024
-"""The most sizes that are decided at once as rejected by N+1."""
+"""The largest number of sizes that one search decides as rejected by N+1."""
 
 AT_ONCE = 32
-"""The most sizes for which global N+1 is checked at once; a power of two."""
+"""The largest number of sizes for which global N+1 is checked at once; a power of two."""
 
 
 class Rejections:
     """The rejections of sizes on `site`, which must not change while this object is used.
 
-    `number` and `name` are those of the next instance.
+    `number` and `name` are those of the next instance. In all methods, `every` means that global
+    N+1 is checked even where this is not the default, see `GroupTolerances`.
     """
 
     def __init__(self, site: CapacityState, number: int, name: str) -> None:
@@ -167,7 +170,8 @@ class Rejections:
         self._known: dict[tuple[Amounts, bool], Failures] = {}
         self._hopeless: dict[bool, list[Amounts]] = {False: [], True: []}
         self._roomy: set[tuple[Amounts, bool]] = set()
-        self._pause, self._patience = 0, 1  # sizes until `alike` looks again, where it found none
+        # The number of sizes that `alike` leaves out after a search that found none
+        self._pause, self._patience = 0, 1
         self._reach = AT_ONCE
         self._bounds = [
             (bound.memory, bound.disk, bound.cpus, bound.spindles)
@@ -177,7 +181,7 @@ class Rejections:
         ]
 
     def of(self, size: Size, every: bool = False) -> Failures | None:
-        """Return the rejection of an instance of this size, or None if it fits."""
+        """Return the reasons that reject an instance of this size; None if it fits."""
         key = size.amounts(), every
         if key not in self._known:
             nodes, failures = self._site.probe(self.probe(size), every)
@@ -187,11 +191,11 @@ class Rejections:
         return self._known[key]
 
     def knows(self, size: Size, every: bool) -> bool:
-        """Return whether the answer for this size is known."""
+        """Return whether the result of `of` for this size is known, and it is rejected."""
         return (size.amounts(), every) in self._known
 
     def hopeless(self, size: Size, every: bool) -> bool:
-        """Return whether neither this size nor any that has at least as much of everything fits."""
+        """Return whether neither this size fits, nor any size with at least its amounts."""
         key = size.amounts(), every
         if key in self._roomy:
             return False
@@ -208,7 +212,7 @@ class Rejections:
         return True
 
     def alike(self, size: Size, reason: str, every: bool) -> int:
-        """Return how many steps down for `reason` are certainly rejected as `size` is.
+        """Return how many further steps down in the amount of `reason` are rejected as `size` is.
 
         Only steps that can be decided at little cost are counted: there may be more.
         """
@@ -242,7 +246,10 @@ class Rejections:
         return steps
 
     def remember(self, size: Size, reason: str, steps: int, every: bool) -> None:
-        """Record that the next `steps` smaller sizes are rejected for the reason of `size`."""
+        """Record that the next `steps` sizes below `size` are rejected for its reasons.
+
+        The sizes differ in the amount of `reason`.
+        """
         failures = self._known[size.amounts(), every]
         for number in range(1, steps + 1):
             check()
@@ -251,10 +258,10 @@ class Rejections:
                 self._known[one.amounts(), every] = failures
 
     def foresee(self, size: Size, reason: str, steps: int, every: bool) -> None:
-        """Prepare N+1 checks of `size`, which is so many steps on the way, and of the next sizes.
+        """Simulate in one batch what N+1 checks of `size` and of the next sizes below it need.
 
-        The more steps have been made, the more sizes are prepared: the number of steps is small or
-        very large.
+        `steps` is the number of sizes checked so far. The more it is, the more sizes are prepared,
+        because the number of sizes to check is either small or very large.
         """
         count = min(steps, AT_ONCE)
         if steps & (steps - 1) and (steps < AT_ONCE or steps % AT_ONCE):
@@ -265,11 +272,11 @@ class Rejections:
             self._site.n1.prepare([self.probe(one) for one in fresh], every)
 
     def probe(self, size: Size) -> Instance:
-        """Return the next instance, with this `size`."""
+        """Return the next instance, with the amounts of `size`."""
         return self._site.newcomer(size, self._number, self._name)
 
     def _regions_of(self, size: Size) -> list[tuple[bool, bool]]:
-        """Return on which side of each bound of each policy `size` lies."""
+        """Return for each bound of each policy whether `size` is below or above the bound."""
         return [
             (amount < bound, amount > bound)
             for bounds in self._bounds
@@ -278,9 +285,9 @@ class Rejections:
 
 
 def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
-    """Return the last number from 1 on, or to `most`, for which `true_of` holds; 0 if none.
+    """Return the last number, from 1 on, for which `true_of` holds; 0 if it does not hold for 1.
 
-    It holds for all numbers before that.
+    If it holds for a number, it must hold for all numbers below. No number above `most` is tried.
     """
     low, high = 0, 1
     while (most is None or high <= most) and true_of(high):
@@ -296,7 +303,7 @@ def _last(true_of: Callable[[int], bool], most: int | None = None) -> int:
 
 
 class _Tiers:
-    """The sizes tried since the last instance was placed; none of them fits now."""
+    """A tiered filling, with the sizes that were rejected since the last instance was placed."""
 
     def __init__(self, site: CapacityState, filling: FillResult, limit: int | None) -> None:
         self._site = site
@@ -304,20 +311,21 @@ class _Tiers:
         self._limit = limit
         self._rejections = Rejections(site, 0, filling.name(0))
         self._leaps: dict[tuple[Amounts, str], Size | None] = {}
-        self._stepping, self._steps = "", 0  # what was made less of last, how often in a row
+        self._stepping, self._steps = "", 0  # the amount that was reduced last, how often in a row
 
     def fills(self, size: Size) -> bool:
-        """Place all instances of this size that fit; return whether the next one does not fit."""
+        """Place all instances of `size` that fit; return whether the next one does not fit."""
         limit = self._limit
         if limit is not None and self._filling.spends:
             limit += len(self._filling.placed)
         return fill(self._site, size, self._filling, limit)
 
     def next_size(self, size: Size) -> Size | None:
-        """Return the next smaller size that fits, after one that does not fit any more.
+        """Return the next smaller size that fits, after `size` does not fit any more; or None.
 
-        First, reduce the amount that fails most often, step by step. If no such size fits, go back
-        from the last size to the first, and reduce one amount until it does not fail any more.
+        First, the amount that fails most often is reduced step by step. If no such size fits, the
+        search returns from the last size to the first one, and reduces one amount until it does not
+        fail any more.
         """
         number = len(self._filling.placed)
         self._rejections = Rejections(self._site, number, self._filling.name(number))
@@ -353,15 +361,15 @@ class _Tiers:
     def _after(self, limit: int | None) -> int | None:
         """Return how many more instances of smaller sizes may be placed; None: any number.
 
-        0 ends the search. If sizes are counted as hspace counts them, all instances placed until
-        now are subtracted from `limit` at each size.
+        0 ends the search. If sizes are counted as hspace counts them, all instances placed so far
+        are subtracted from `limit` at each size.
         """
         if limit is None or not self._filling.spends:
             return limit or None
         return max(0, limit - len(self._filling.placed))
 
     def _ways(self, size: Size) -> Iterator[Size]:
-        """Yield the sizes to try after `size`, which does not fit, the most promising first."""
+        """Yield the sizes to try after `size`, which does not fit; the most promising first."""
         # The most frequent reasons first; of equally frequent ones, the last of `REASONS` first
         failures = self._rejections.of(size) or {}
         reasons = [reason for reason in reversed(REASONS) if failures.get(reason)]
@@ -386,10 +394,10 @@ class _Tiers:
                 return
 
     def _leap(self, size: Size, reason: str) -> Size | None:
-        """Return the size, reduced until an instance fits or is rejected for other reasons only.
+        """Return a size below `size` that fits or is not rejected for `reason`; or None.
 
-        A leap checks global N+1, for drbd instances too, and ends before the last step, as in
-        hspace.
+        Only the amount of `reason` is reduced, step by step. Global N+1 is checked for drbd
+        instances, too, and the last step is left out, as in hspace.
         """
         if self._site.n1.rejects_pairs(self._rejections.probe(size), every=True):
             return None
@@ -399,7 +407,7 @@ class _Tiers:
         passed = []
         fitting = None
         current = size.smaller(reason)
-        steps = 0  # in a row that had to be asked for
+        steps = 0  # the number of sizes in a row that had to be checked one by one
         while current is not None and current.smaller(reason) is not None:
             check()
             if steps:
@@ -422,7 +430,10 @@ class _Tiers:
 
 
 def fill_tiered(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> None:
-    """Place instances of `size`, then of ever smaller sizes; arguments as for `fill`."""
+    """Place instances of `size` until none fits, then of the next smaller size that fits.
+
+    This is repeated until no size fits, or until `filling` has `limit` instances; None: any number.
+    """
     left = limit
     if filling.spends and limit is not None:
         left = max(0, limit - len(filling.placed))
@@ -432,4 +443,4 @@ def fill_tiered(site: CapacityState, size: Size, filling: FillResult, limit: int
         current = tiers.next_size(current)
     unspent = filling.spends and limit is not None and len(filling.placed) < limit
     if unspent and filling.ended == ENOUGH:
-        filling.ended = ""  # the next interval of the policy has what is left of the limit
+        filling.ended = ""  # the rest of the limit is for the next interval of the policy

@@ -1,8 +1,8 @@
-"""Forecast: how many more instances like those of earlier requests fit.
+"""Forecast how many more instances like those of earlier requests fit.
 
 The earlier requests are repeated in random order, round after round, until one is rejected.  This
-is done several times, because the result depends on the order.  Each request is answered as usual:
-by groups, networks, storage pools, tags, limits, N+1, and the strategy in force.
+is done several times, because the result depends on the order.  Each request is answered by all
+groups, networks, storage pools, tags, limits, N+1 and the strategy in effect.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["ORDERS", "Forecast", "Site"]
 
 ORDERS = 9
-"""How many times the cluster is filled."""
+"""The number of random orders in which the cluster is filled."""
 
 FIRST_COPIES = 64
-"""The context has the constraints of so many next instances at first, then of twice as many."""
+"""The number of next instances that the first contexts know; later contexts know twice as many."""
 
 
 class Forecast:
@@ -51,15 +51,17 @@ class Forecast:
     sizes:
         The number of earlier requests.
     counts:
-        For each order, the number of instances that fitted before the first rejection.
+        For each order, the number of instances that were placed before the first rejection.
     reasons:
-        For each order, the reason of most rejections of that instance, or why no group was tried.
+        For each order, the reason of most rejections of the rejected instance, or why no group
+        was tried.
     hopeless:
         The number of orders that ended with an instance that the initial cluster rejects, too.
     ended:
-        Why an order was not tried, or not finished (then it is not counted); "" if all were.
+        Why an order was not tried, or not finished and therefore not counted; "" if all were
+        finished.
     interrupted:
-        Whether a signal ended it.
+        Whether a signal ended the forecast.
     """
 
     __slots__ = ("_site", "counts", "ended", "hopeless", "interrupted", "reasons", "sizes")
@@ -74,7 +76,7 @@ class Forecast:
         self.interrupted = False
 
     def run(self, limit: int | None) -> None:
-        """Fill the site `ORDERS` times, with `limit` instances at most each."""
+        """Fill the cluster in `ORDERS` random orders, with at most `limit` instances in each."""
         for order in range(ORDERS):
             filling = _Filling(self._site, Random(order))
             reason = ""
@@ -87,13 +89,13 @@ class Forecast:
             self.hopeless += self._site.never_takes(filling.rejected)
 
     def end(self, stop: Stopped) -> None:
-        """Note that the forecast was ended early."""
+        """Record that `stop` ended the forecast early."""
         self.ended = stop.reason
         self.interrupted = stop.interrupted
         del self.reasons[len(self.counts) :]
 
     def document(self) -> dict[str, object]:
-        """Return the forecast as plain data; nulls if no order was finished."""
+        """Return the forecast as plain data; its numbers are null if no order was finished."""
         counts = self.counts
         return {
             "asked": self.sizes,
@@ -108,18 +110,18 @@ class Forecast:
 
 
 class Site:
-    """A cluster that is filled again and again with instances like those of earlier requests.
+    """A cluster that is filled several times with instances like those of earlier requests.
 
     Attributes
     ----------
     past:
-        The requests, each with its settings; equal settings are the same object.
+        The requests, each with its settings; equal settings are one object.
     usable:
         The names of the nodes that may be used.
     min_disk:
-        The share of every node's disk that stays free.
+        The share of the disk of every node that stays free, from 0 to 1.
     name:
-        Makes a name from a number.
+        Makes the name of an instance from its number.
     """
 
     def __init__(
@@ -157,7 +159,10 @@ class Site:
         return bool(_Filling(alone, Random(0)).next())
 
     def context(self, settings: Settings, coming: Sequence[Instance]) -> Context:
-        """Return the initial cluster under `settings`, with the constraints of those `coming`."""
+        """Return a context of the initial cluster with `settings`.
+
+        It knows the constraints of the new instances `coming`.
+        """
         nodes = len(self.cluster.nodes)
         pairs = any(one.instance.required_nodes == 2 for one, _ in self.past)
         squares = sum(len(group.nodes) ** 2 for group in self.cluster.groups) * pairs
@@ -169,7 +174,7 @@ class Site:
 
 
 class _Filling:
-    """One filling of a site, with a context for each of the settings, all in the same state.
+    """One filling of a site, with a context for each of the settings, all in one state.
 
     Attributes
     ----------
@@ -187,14 +192,14 @@ class _Filling:
 
     @property
     def count(self) -> int:
-        """The number of instances that have a place."""
+        """The number of instances that have been placed."""
         return len(self._placed)
 
     def next(self) -> str:
-        """Place one more instance; return the reason of most rejections if that fails, or ""."""
+        """Place one more instance; return "", or the reason of most rejections if it fails."""
         if self.count == len(self._coming):
-            # Renew the contexts, with twice as many of the next instances; without constraints that
-            # bind instances to each other, new names need not be known
+            # Renew the contexts, with twice as many of the next instances. Without constraints
+            # between instances, a context need not know the names of new instances.
             for _ in range(max(FIRST_COPIES, len(self._coming))):
                 self._coming.append(next(self._asked))
             contexts = self._contexts.values()

@@ -1,16 +1,18 @@
-"""The largest number of equal instances that can be added to a cluster, by integer programming.
+"""Find the largest number of equal instances that can be added, by integer programming.
 
-Filling places one instance after the other where the score is best.  Near the end, other places for
-some of them may leave capacity for one more.  The program chooses how many of the instances go to
-each node, or pair of nodes, and where the instances of each node restart when it fails.
+Filling places one instance after the other where the score is best.  When the cluster is nearly
+full, other placements of some instances may leave capacity for one more.  The program chooses how
+many of the instances are on each node, or pair of nodes, and where the instances of each node
+restart when it fails.
 
-If fewer instances are placed, no limit is broken that was kept.  So every solution can be reached
+If fewer instances are placed, all limits that were met stay met.  So every solution can be reached
 by placing one instance after the other, in any order.
 
-The variables: a count for each place of a new instance, and those of `RestartRows` for each failure
-that must be tolerated.  Limits, policies and the exact search of N+1 check each solution.
+The variables: a count for each placement of a new instance, and the variables of `RestartRows` for
+each failure that must be tolerated.  Limits, policies and the exact search of N+1 check each
+solution.
 
-Cost: the number of variables is about nodes² × different items of a node, for pairs nodes².
+Cost: the number of variables is about nodes² × different items of a node; for drbd, nodes².
 """
 
 from __future__ import annotations
@@ -38,19 +40,19 @@ if TYPE_CHECKING:
 __all__ = ["MOST_NEW_INSTANCES", "MostEqual", "most_equal"]
 
 LARGEST_PROGRAM = 1_200
-"""No larger program is solved: the number of its choices.
+"""The largest number of choices of a program that is solved.
 
-This and the other limits below are multiplied by the thoroughness of the search.
+The factor of the thoroughness multiplies this number and the other limits below.
 """
 
 SOLUTIONS_CHECKED = 8
-"""How many solutions are checked."""
+"""The largest number of solutions that are checked."""
 
 MOST_NEW_INSTANCES = 300
-"""With more new instances there is no program: one more or less hardly matters then."""
+"""The largest number of new instances with a program; with more, one more hardly matters."""
 
 LEFT_OUT = ("left out",)
-"""The row that counts the instances that are not placed."""
+"""The row of the program that counts the instances that are not placed."""
 
 
 class MostEqual:
@@ -61,9 +63,9 @@ class MostEqual:
     nodes:
         The nodes of each instance; None: no more than the known number were found.
     proved:
-        Whether no more can be placed.
+        Whether it is proved that no more can be placed.
     bound:
-        An upper bound of the number, whatever its limit is; None if none is known.
+        An upper bound of the number, without the limit that was given; None if none is known.
     """
 
     __slots__ = ("bound", "nodes", "proved")
@@ -82,23 +84,23 @@ def most_equal(
     budget: Deadline,
     thoroughness: int = 1,
 ) -> MostEqual:
-    """Return places for more than `known` equal instances on `site`, as many as are found.
+    """Find nodes for more than `known` equal instances on `site`, as many as possible.
 
     Parameters
     ----------
     site:
-        The cluster without the new instances, which tolerates every failure that it must; it is
-        left as it is. Its N+1 must use exact search.
+        The cluster without the new instances, in which every failure is tolerated that must be.
+        It is not changed. Its N+1 must use exact search.
     newcomer:
         Makes the new instance with a number from 0 on.
     known:
-        The number of instances for which places are known.
+        The number of instances for which placements are known.
     limit:
-        The largest number that is wanted; None: any.
+        The largest number of instances that is requested; None: any.
     budget:
-        The work of the solver.
+        The work that the solver may do.
     thoroughness:
-        The factor of the size of the program, and of the solutions that are checked.
+        The factor of the size of the program, and of the number of solutions that are checked.
     """
     program = _Program(site, newcomer, known, thoroughness)
     bound = program.highest()
@@ -113,7 +115,7 @@ def most_equal(
     if problem is None:
         return MostEqual(None, False, known_bound)
     answer = search(problem, program.rejected, budget, gap=0)
-    # With a limit, the program does not ask for more than that
+    # With a limit, the program has at most that many instances
     if answer.status == FOUND and program.accepted is not None:
         count = len(program.accepted)
         proved = answer.proved and (limit is None or count < limit) and program.certain
@@ -123,16 +125,16 @@ def most_equal(
 
 
 class _Program:
-    """The program for equal instances, and the check of its solutions.
+    """The integer program for equal instances, and the check of its solutions.
 
     Attributes
     ----------
     accepted:
-        The nodes of the instances of the last solution, if it passed the check.
+        The nodes of the instances of the last solution, if the check accepted it; else None.
     gave_up:
-        Whether the number of solutions that may be checked was reached.
+        Whether the largest number of solutions was checked without success.
     doubtful:
-        Whether N+1 rejected a solution that is not proved to be impossible.
+        Whether N+1 rejected a solution without a proof that it is impossible.
     """
 
     def __init__(
@@ -160,10 +162,11 @@ class _Program:
         }
 
     def highest(self) -> int:
-        """Return a number of instances that memory certainly does not exceed.
+        """Return an upper bound of the number of new instances, from memory alone.
 
-        Whichever node fails, all new instances run on the others of its group afterwards, and so
-        do the instances of the node. Those that are not smaller than a new one take its place.
+        Whichever node fails, all new instances must then run on the other nodes of its group, and
+        so must the present instances of the node. Each of these that is not smaller than a new
+        instance takes the place of one.
         """
         size, state = self._first.memory, self._site.state
         if not (size and self._first.uses_memory):
@@ -193,7 +196,7 @@ class _Program:
 
     @property
     def counts_memory(self) -> bool:
-        """Return whether the instances use memory, so that `highest` is a bound."""
+        """Return whether the new instances use memory; only then, `highest` is a bound."""
         return bool(self._first.memory and self._first.uses_memory)
 
     @property
@@ -203,7 +206,10 @@ class _Program:
         return not (spent or self.doubtful)
 
     def problem(self, highest: int) -> Problem | None:
-        """Return the program for `highest` instances, more than `known`; None if too large."""
+        """Return the program for at most `highest` instances; None if it is too large.
+
+        A solution has more instances than the known number.
+        """
         state = self._site.state
         lenient = {
             index
@@ -227,7 +233,10 @@ class _Program:
         return problem
 
     def rejected(self, chosen: Mapping[str, Any]) -> Sequence[str] | None:
-        """Check a solution; return None if it is accepted, or enough were tried."""
+        """Check a solution; return None if it is accepted, or if enough solutions were checked.
+
+        Otherwise, return the names of all new instances: their placement is rejected as a whole.
+        """
         self._tries += 1
         places = sorted(nodes for name, nodes in chosen.items() if name in self._names)
         self.accepted = None
@@ -254,7 +263,7 @@ class _Program:
 
 
 def _places(site: CapacityState, instance: Instance) -> Iterator[Nodes]:
-    """Yield the nodes, or pairs of nodes, that limits and policies allow now."""
+    """Yield the nodes, or pairs of nodes, on which limits and policies allow `instance` now."""
     for _, nodes in site.groups:
         for first in nodes:
             if instance.required_nodes == 1:

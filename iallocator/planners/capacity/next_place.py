@@ -1,8 +1,8 @@
 """Place many equal instances by incremental scores, with N+1 in the mode of each group.
 
-Scores and N+1 are kept from one instance to the next. If counting shows that N+1 holds for a
-number of further instances, these are placed at once; otherwise several placements are simulated
-speculatively.
+Scores and N+1 are kept from one instance to the next. If counting proves that N+1 allows a number
+of further instances, these are placed at once. Otherwise, several placements are simulated in
+advance.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 __all__ = ["GroupTolerances", "NextPlace"]
 
 MOST_AHEAD = 64
-"""The most placements that are simulated ahead."""
+"""The largest number of placements that are simulated in advance."""
 
 UNCERTAIN_PLACEMENTS = 16
-"""If N+1 is certain for none, counting is tried again after so many placements at most."""
+"""The largest number of placements after which counting is tried again, if it proved none."""
 
 FEW_AHEAD = 4
-"""The fewest placements simulated ahead after a wrong guess: hardly slower than one."""
+"""The least number of placements simulated in advance after a wrong guess; about as fast as one."""
 
 AROUND = 32
 """The number of nodes that are checked at once after a wrong guess."""
 
 
 class NextPlace:
-    """The next places of equal instances, if neither equal scores nor N+1 leave doubt.
+    """Finds the next nodes of equal instances, as long as neither scores nor N+1 are in doubt.
 
-    `newcomers` returns the instance at a position in the sequence; 0 is the next one.
+    `newcomers` returns the instance at a position of the sequence; 0 is the next instance.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class NextPlace:
         self._newcomers = newcomers
         self._certain = 0
         self._ahead = 1
-        self._pause, self._patience = 0, 1  # times until counting is tried again
+        self._pause, self._patience = 0, 1  # the number of calls until counting is tried again
 
     def path(self, instance: Instance) -> Sequence[Nodes]:
-        """Return the nodes of `instance` and more like it; [] if they are not known."""
+        """Return the nodes of `instance` and of the next ones like it; [] if in doubt."""
         if self._certain <= 0:
             self._pause -= 1
             if self._pause <= 0:
@@ -93,12 +93,12 @@ class NextPlace:
         return [best] if best and self._n1.accepts(instance, best, False) else []
 
     def placed(self, path: Sequence[Nodes]) -> None:
-        """Note that instances have been placed along `path`."""
+        """Record that the next instances have been placed on the nodes `path`."""
         self._certain -= len(path)
         self._scores.placed_along(path)
 
     def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
-        """Return guesses of the next places, and whether the place after them is undecided."""
+        """Return guesses of the next nodes, and whether the node after them is undecided."""
         path: list[int] = []
         exhausted = False
         instance = self._newcomers(0)
@@ -121,27 +121,29 @@ class NextPlace:
 
 
 class GroupTolerances:
-    """N+1 while `state` is filled, by the mode of the group that an instance is placed in.
+    """Checks N+1 while `state` is filled, by the mode of the group of each instance.
 
-    N+1 is checked for drbd instances only in the groups `pairs`.  The memory that their secondaries
-    reserve counts in any case.  With `every`, N+1 is also checked for them in the other groups.
+    For drbd instances, N+1 is only checked in the groups `pairs`.  In the other groups, the memory
+    that their secondaries reserve is enough. With `every`, N+1 is checked for them in all groups.
     Each placement must be reported to `placed`.
+
+    `of`: index of a group -> its N+1; groups with one mode have one object.
     """
 
     def __init__(
         self, state: State, of: Mapping[int, FailureTolerance], pairs: Collection[int]
     ) -> None:
         self._state = state
-        self._of = of  # by index of the group; groups with one mode have one object
+        self._of = of
         self._pairs = pairs
 
     def checked(self, instance: Instance, group: int, every: bool = False) -> bool:
-        """Return whether N+1 is checked for `instance` in `group`."""
+        """Return whether N+1 is checked for `instance` in the group with index `group`."""
         own = every or instance.required_nodes == 1 or group in self._pairs
         return own and self._of[group].rules.mode != "off"
 
     def required(self, instance: Instance) -> Iterator[tuple[FailureTolerance, list[Failure]]]:
-        """Yield the failures that must be tolerated with `instance` in any group, by mode."""
+        """Yield the failures that must be tolerated with `instance` in any group, for each mode."""
         cluster = self._state.cluster
         scope = range(len(cluster.nodes))
         failing: dict[FailureTolerance, dict[Failure, None]] = {}
@@ -153,24 +155,24 @@ class GroupTolerances:
             yield tolerance, [*some]
 
     def tolerated(self, instance: Instance) -> bool:
-        """Return whether all failures of `required` are tolerated in the present state."""
+        """Return whether all failures that `required` yields are tolerated in the present state."""
         required = self.required(instance)
         return all(one.first_not_tolerated(failing) is None for one, failing in required)
 
     def accepts(self, instance: Instance, nodes: Nodes, every: bool) -> bool:
-        """Return whether N+1 holds with `instance` on `nodes`, as far as it is checked."""
+        """Return whether N+1 allows `instance` on `nodes`, or is not checked for it."""
         group = self._group(nodes[0])
         return not self.checked(instance, group, every) or self._of[group].accepts(instance, nodes)
 
     def rejects(self, instance: Instance, node: int, every: bool) -> bool:
-        """Return whether `node` certainly rejects `instance`, and every larger one."""
+        """Return whether N+1 certainly rejects `instance`, and every larger one, on `node`."""
         group = self._group(node)
         if instance.required_nodes > 1 or not self.checked(instance, group, every):
             return False
         return self._of[group].certainly_rejects(instance, node)
 
     def rejects_pairs(self, instance: Instance, every: bool) -> bool:
-        """Return whether every pair of nodes certainly rejects `instance`."""
+        """Return whether N+1 certainly rejects `instance` on every pair of nodes."""
         return instance.required_nodes > 1 and all(
             self.checked(instance, group, every)
             and tolerance.rejects_all(self._state.cluster.groups[group])
@@ -178,7 +180,7 @@ class GroupTolerances:
         )
 
     def compares_sizes(self, instance: Instance, nodes: Sequence[int], every: bool) -> bool:
-        """Return whether `rejected_down` can decide anything for sizes of `instance`."""
+        """Return whether `rejected_down` can decide anything for sizes of `instance` on `nodes`."""
         groups = {self._group(node) for node in nodes}
         modes = {self._of[group] for group in groups}
         if instance.required_nodes > 1 or len(modes) > 1:
@@ -187,14 +189,14 @@ class GroupTolerances:
         return strict and all(self.checked(instance, group, every) for group in groups)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """Return how many of `instances`, from the first, all of `nodes` certainly reject.
+        """Return how many of `instances`, from the first on, N+1 certainly rejects on all `nodes`.
 
-        One amount of the instances decreases from one to the next; see `compares_sizes`.
+        One amount decreases from each instance to the next. `compares_sizes` must be true.
         """
         return self._of[self._group(nodes[0])].rejected_down(instances, nodes)
 
     def prepare(self, instances: Sequence[Instance], every: bool) -> None:
-        """Simulate in one batch what `accepts` will need for `instances` of one template."""
+        """Simulate in one batch what `accepts` needs for `instances`, which have one template."""
         if instances[0].required_nodes > 1:
             return
         for group, tolerance in self._of.items():
@@ -202,19 +204,19 @@ class GroupTolerances:
                 tolerance.prepare(instances)
 
     def headroom(self, instance: Instance, groups: Sequence[int]) -> int:
-        """Return how many more equal instances keep N+1, wherever in `groups` they are placed."""
+        """Return how many more equal instances N+1 allows, wherever in `groups` they are placed."""
         checked = [self._of[group] for group in groups if self.checked(instance, group)]
         counts = [one.headroom(instance, groups) for one in dict.fromkeys(checked)]
         return min(counts, default=ANY_NUMBER)
 
     def speculation(self, instance: Instance, group: int) -> Speculation | None:
-        """Return the checker of several equal instances in `group` at once; None if impossible."""
+        """Return a checker of several equal instances in `group`; None if impossible."""
         if instance.required_nodes > 1 or not self.checked(instance, group):
             return None
         return self._of[group].speculation(instance, group)
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
-        """Count instances that were placed on their nodes, equal except for names and orders."""
+        """Record `arrivals`: new instances with their nodes, equal except for name and order."""
         for tolerance in dict.fromkeys(self._of.values()):
             tolerance.placed(arrivals)
 

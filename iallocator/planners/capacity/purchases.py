@@ -1,8 +1,9 @@
-"""Compare purchases of nodes: how many more standard instances each adds, per unit of cost.
+"""Compare purchases of nodes: how many more standard instances fit per unit of cost.
 
-Each purchase is a cluster of its own, and is filled with standard instances as the present cluster
-is. The gain of a purchase is the difference of both numbers of instances. It can be less than the
-new nodes hold: N+1 reserves the capacity for the failure of the largest node.
+For each purchase, a copy of the cluster with the new nodes is filled with standard instances, as
+the present cluster is. The gain of a purchase is the difference of the numbers of instances. The
+gain can be less than the capacity of the new nodes, because N+1 reserves capacity for the failure
+of the largest node.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Bought:
     text:
         The purchase as the user wrote it.
     nodes:
-        Group -> how many nodes it gets.
+        Name of a group -> the number of new nodes in it.
     cost:
-        The cost of all nodes.
+        The cost of all nodes of the purchase.
     report:
-        The study of the cluster after the purchase.
+        The study of the cluster with the new nodes.
     """
 
     text: str
@@ -44,10 +45,10 @@ class Bought:
     report: CapacityReport
 
     def document(self, before: CapacityReport, full: FullForecast | None) -> Json:
-        """Return, as plain data, the comparison with the study `before` the purchase.
+        """Return, as plain data, the comparison with the study `before` of the present cluster.
 
-        The gain is null if a filling was not finished, because then it is unknown. With the
-        forecast `full`, the result has the additional days until the groups are full.
+        If a filling was not finished, the gain is unknown and therefore null. With the forecast
+        `full`, the result has the additional days until the groups are full.
         """
         old, new = before.standard, self.report.standard
         counts, later = before.placed_by_group(), self.report.placed_by_group()
@@ -89,18 +90,18 @@ class Bought:
 
 
 def _finished(run: Run | None) -> bool:
-    """Return whether a filling came to its end."""
+    """Return whether a filling ended because no more instance fits."""
     return run is not None and not run.filling.ended
 
 
 def purchases_document(
     before: CapacityReport, bought: Sequence[Bought], full: FullForecast | None
 ) -> list[Json]:
-    """Return the purchases as plain data, in falling order of their gain per unit of cost.
+    """Return the purchases as plain data, with the largest gain per unit of cost first.
 
-    With the forecast `full`, the order is that of the days per unit of cost until the cluster is
-    full. Of equal purchases, the less expensive one is first. Purchases without a known gain are
-    last.
+    With the forecast `full`, the purchase with the most additional days per unit of cost, until the
+    cluster is full, is first. Of equal purchases, the less expensive one is first. Purchases
+    without a known gain are last.
     """
 
     def rank(row: Json) -> tuple[bool, float, float, float]:

@@ -1,4 +1,4 @@
-"""The result of a study of capacity: as data, and as the lines that hspace prints."""
+"""Write the result of a study of capacity: as data, and as the lines that hspace prints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def tiers(run: Run) -> list[tuple[Size, int]]:
-    """Return (size, number of new instances placed), in the order of the placements."""
+    """Return (size, number of new instances placed) for each tier, in the order of placement."""
     counted: list[tuple[Size, int]] = []
     for allocation in run.filling.placed:
         size = allocation.size
@@ -35,7 +35,7 @@ def tiers(run: Run) -> list[tuple[Size, int]]:
 
 
 def end_of(study: CapacityReport, run: Run) -> str:
-    """Return why no more instances were placed, in one line."""
+    """Return in one line why the filling `run` placed no more instances."""
     if study.failing:
         some = ", ".join(study.failing[:NAMES]) + ", ..." * (len(study.failing) > NAMES)
         return (
@@ -52,7 +52,7 @@ def end_of(study: CapacityReport, run: Run) -> str:
 
 
 def study_document(study: CapacityReport) -> Json:
-    """Return the result as plain data; see ``schemas/capacity.schema.json``."""
+    """Return the study as plain data, as defined in ``schemas/capacity.schema.json``."""
     totals = study.totals
     document: Json = {
         "command": "capacity",
@@ -88,7 +88,7 @@ def study_document(study: CapacityReport) -> Json:
 
 
 def instances_placed(run: Run, cluster: Cluster) -> list[Json]:
-    """Return the name and the nodes of each instance that a filling placed, in this order."""
+    """Return the name and the nodes of each instance that a filling placed, in order."""
     return [
         {"name": placed.instance.name, "nodes": cluster.node_names(placed.nodes)}
         for placed in run.filling.placed
@@ -127,11 +127,11 @@ def _figures(figures: Figures, totals: Totals) -> Json:
 
 
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
-"""Characters that a shell takes as they are."""
+"""Characters that a shell does not interpret."""
 
 
 def key_lines(study: CapacityReport) -> Iterator[str]:
-    """Return lines ``HTS_KEY=VALUE``, to be read by a shell."""
+    """Yield the study as lines ``HTS_KEY=VALUE``, which a shell can read."""
     for key, value in _keys(study):
         bare = BARE.issuperset(value)
         word = value if bare else "'" + value.replace("'", "'\\''") + "'"
@@ -195,7 +195,7 @@ def _keys(study: CapacityReport) -> Iterator[tuple[str, str]]:
 
 
 _NOT_OF_HSPACE = ("FailPolicy", "FailNodes")
-"""Reasons that hspace does not have; they are written only if they are counted."""
+"""Reasons that hspace does not have; they are written only if they occur."""
 
 
 def _size_keys(prefix: str, size: Size) -> Iterator[tuple[str, str]]:
@@ -237,14 +237,17 @@ def _figure_keys(prefix: str, figures: Figures, totals: Totals) -> Iterator[tupl
 
 
 def share(part: float, whole: float, places: int = 8) -> str:
-    """Return `part / whole` with so many decimals."""
+    """Return `part / whole` as text with `places` decimals; NaN or Infinity if `whole` is 0."""
     if not whole:
         return "NaN" if not part else "Infinity" if part > 0 else "-Infinity"
     return _fixed(part / whole, places)
 
 
 def _fixed(number: float, places: int = 8) -> str:
-    """Return so many decimals, rounded half to even from the shortest form, as Haskell does."""
+    """Return `number` with `places` decimals, rounded half to even from its shortest form.
+
+    Haskell rounds in this way.
+    """
     from decimal import ROUND_HALF_EVEN, Decimal
 
     return f"{Decimal(repr(float(number))).quantize(Decimal(f'1e-{places}'), ROUND_HALF_EVEN):f}"

@@ -1,6 +1,6 @@
-"""A cluster that is being filled: the nodes for one more instance, and the reasons of rejections.
+"""A cluster that is being filled: nodes for one more instance, and reasons of rejections.
 
-The sizes of the instances are standard, largest, and smaller ones in steps.
+Instances have the standard size, the largest size, or sizes that are smaller by some steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Candidates, LimitResults, Placement
 
     Failures = dict[str, int]
-    """Reason -> placements that it rejected at the last attempt; see `REASONS`."""
+    """Reason -> the number of placements that it rejected in the last attempt; see `REASONS`."""
 
     Load = tuple[float, float, float, float]
 
@@ -41,22 +41,26 @@ __all__ = ["STEPS", "CapacityState", "Size", "added", "largest_sizes", "standard
 
 STEPS = {"FailMem": ("memory", 64), "FailDisk": ("disk", 256), "FailCPU": ("cpus", 1),
          "FailSpindles": ("spindles", 1)}  # fmt: skip
-"""Reason -> what to take less of, and by how much: MiB, MiB, virtual cpus, spindles."""
+"""Reason -> the amount to reduce, and its step: MiB, MiB, virtual cpus, spindles."""
 
 
 class Size:
-    """The size and kind of the instances of one filling.
+    """The size and the disk template of the instances of one filling.
 
     Attributes
     ----------
     memory, disk:
         MiB; an instance has one disk.  The disk of a diskless instance is 0, except for hspace.
+    cpus:
+        Virtual cpus.
     spindles:
         The spindles of its disk on exclusive storage.
     template:
         Its disk template.
     spindle_use:
         Its spindles on shared storage.
+    load:
+        Its load: cpu, memory, disk and network.
     """
 
     __slots__ = ("cpus", "disk", "load", "memory", "spindle_use", "spindles", "template")
@@ -81,15 +85,19 @@ class Size:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes of an instance."""
+        """The number of nodes of an instance of this size."""
         return self.instance("").required_nodes
 
     def amounts(self) -> Amounts:
-        """Return memory, disk, cpus, spindles."""
+        """Return memory (MiB), disk (MiB), virtual cpus, spindles."""
         return self.memory, self.disk, self.cpus, self.spindles
 
     def instance(self, name: str, spindles_anywhere: bool = False) -> Instance:
-        """Return an instance of this size on no node."""
+        """Return an instance of this size, which is not placed.
+
+        `spindles_anywhere`: whether its spindles are counted on nodes without exclusive storage,
+        too.
+        """
         sizes = [self.disk] if TEMPLATES[self.template].has_disks else []
         return Instance(
             name,
@@ -99,7 +107,10 @@ class Size:
         )
 
     def smaller(self, reason: str, steps: int = 1) -> Size | None:
-        """Return a size that is `steps` smaller in the amount that failed for `reason`, or None."""
+        """Return a size that is smaller by `steps` steps in the amount of `reason`.
+
+        None if there is no such size, or if `reason` is not about an amount.
+        """
         if reason not in STEPS:
             return None
         what, step = STEPS[reason]
@@ -107,9 +118,9 @@ class Size:
         return self._with(what, amount) if amount >= step else None
 
     def least(self, reason: str) -> Size | None:
-        """Return the size with the smallest amount of the resource of `reason`.
+        """Return the size with the least amount of `reason` that steps can reach.
 
-        None if the size has that amount already, or if `reason` is not about a resource.
+        None if the size has this amount already, or if `reason` is not about an amount.
         """
         if reason not in STEPS:
             return None
@@ -118,7 +129,7 @@ class Size:
         return self._with(what, amount) if amount < getattr(self, what) else None
 
     def least_of_all(self) -> Size:
-        """Return the smallest size that the steps of a tiered filling can reach."""
+        """Return the size with the least amounts that the steps of a tiered filling can reach."""
         size = self
         for reason in STEPS:
             size = size.least(reason) or size
@@ -150,16 +161,18 @@ class CapacityState:
     Parameters
     ----------
     state:
-        Changed by `place`.
+        The placement, which `place` changes.
     groups:
-        The groups that accept instances, each with the nodes to use.
+        The groups that accept instances, each with the indices of the nodes to use.
+    kernels:
+        Makes kernels, which score placements.
     n1:
-        Index of a group -> the N+1 rules for an instance that comes to it.
+        The N+1 rules of each group.
     limits_of:
         Index of a group -> the limits of its nodes that are checked.
     behaviour:
-        The flags for differences from hspace: there, the newest instances leave a failed node
-        first, and the policy sees a disk of a diskless instance.
+        The differences from hspace. In hspace, the newest instances leave a failed node first,
+        and the policy checks a disk of a diskless instance.
     """
 
     def __init__(
@@ -185,7 +198,10 @@ class CapacityState:
         self._policy_reason = ""  # what a size lacks for the policy says how to make it smaller
 
     def online(self, pair: bool) -> bool:
-        """Return whether there are nodes for an instance at all; `pair`: it takes two."""
+        """Return whether any group has enough usable nodes for an instance.
+
+        `pair`: whether the instance needs two nodes.
+        """
         return any(len(nodes) > pair for _, nodes in self.groups)
 
     def score(self) -> float:
@@ -221,9 +237,10 @@ class CapacityState:
         return self._find(instance, self.kernel, False)
 
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
-        """Return the result of `find` for an instance that will not be placed.
+        """Return possible nodes for `instance`, or (), and the number of rejections by reason.
 
-        `every`: global N+1 is checked even where `GroupTolerances.checked` is false by default.
+        The nodes need not be the best ones, because the instance will not be placed. `every`:
+        global N+1 is checked even where `GroupTolerances.checked` is false by default.
         """
         if not self._arrays or instance.required_nodes > 1:
             return self._find(instance, self._probing_kernel, every)
@@ -240,7 +257,7 @@ class CapacityState:
         return (), {reason: count for reason, count in added(rejected).items() if count}
 
     def failures_shown(self, instance: Instance) -> Failures:
-        """Return the reasons that reject `instance`; the policy has a reason of its own here."""
+        """Return the reasons that reject `instance`, with the policy as a separate reason."""
         self._policy_reason = self._behaviour.policy_reason
         try:
             return self._find(instance, self.kernel, False)[1]
@@ -248,7 +265,7 @@ class CapacityState:
             self._policy_reason = ""
 
     def rejections_in(self, group: Group, instance: Instance) -> Failures:
-        """Return how many placements in a group each reason rejects; {} if `instance` fits."""
+        """Return how many placements in `group` each reason rejects; {} if `instance` fits."""
         alone = copy(self)
         alone.groups = [one for one in self.groups if one[0] is group]
         nodes, failures = alone.find(instance)
@@ -282,7 +299,7 @@ class CapacityState:
         return (best[1] if best else ()), failures
 
     def _barred(self, instance: Instance) -> Failures:
-        """Return the rejections of `instance` if policies alone reject it on all nodes."""
+        """Return the rejections of `instance` if policies reject it on all nodes; else {}."""
         failures: Failures = {}
         for group, nodes in self.groups:
             rejections = self._rejected(group, instance)
@@ -295,7 +312,7 @@ class CapacityState:
         return {reason: count for reason, count in failures.items() if count}
 
     def has_room(self, instance: Instance, every: bool) -> bool:
-        """Return whether a placement is within limits, and does not certainly break N+1.
+        """Return whether limits allow a placement of `instance` that N+1 does not certainly reject.
 
         Policies are ignored. If no placement passes, none passes for an instance with a larger
         amount.
@@ -314,7 +331,10 @@ class CapacityState:
         )
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
-        """Return the rejections by limits and policies, and the allowed nodes, or one pair."""
+        """Return the rejections by limits and policies, and the allowed placements.
+
+        Of placements on two nodes, only the first one is returned. N+1 is not checked.
+        """
         barred = self._barred(instance)
         if barred:
             return barred, []
@@ -330,14 +350,14 @@ class CapacityState:
         return {reason: count for reason, count in added(rejected).items() if count}, open_to
 
     def _taking(self, instance: Instance) -> Iterator[tuple[list[tuple[int, ...]], Failures]]:
-        """Return the nodes that limits and policies allow, and why the others are rejected."""
+        """Yield the nodes that limits and policies allow, and the rejections of the other nodes."""
         rejected = self._rejected_by_policies(instance)
         for limits, nodes in self._by_limits():
             taking, counts = self._probing_arrays.taking(instance, nodes, rejected, limits)
             yield [(node,) for node in taking], counts
 
     def _by_limits(self) -> list[tuple[LimitSet, list[int]]]:
-        """Return the nodes of all groups, by the limits that are checked there."""
+        """Return the usable nodes of all groups, by the set of limits that is checked there."""
         by_limits: dict[LimitSet, list[int]] = {}
         for group, nodes in self.groups:
             by_limits.setdefault(self._limits_of[group.index], []).extend(nodes)
@@ -355,7 +375,7 @@ class CapacityState:
         return kernel.pairs(instance, nodes, nodes, rejections, limits, limits)
 
     def _offers(self, instance: Instance, kernel: Kernel) -> Iterable[Candidates]:
-        """Return the candidates, with the limits of single nodes applied."""
+        """Yield the candidates of `instance` that policies allow, with limits checked."""
         if instance.required_nodes == 2:
             for group, nodes in self.groups:
                 if len(nodes) > 1:
@@ -368,14 +388,17 @@ class CapacityState:
             yield kernel.singles(instance, nodes, rejected, limits)
 
     def _rejected_by_policies(self, instance: Instance) -> dict[int, str]:
-        """Return the nodes of all groups where the policy rejects `instance`."""
+        """Return index of each node on which the policy rejects `instance` -> the reason."""
         rejected: dict[int, str] = {}
         for group, _ in self.groups:
             rejected.update(self._rejected(group, instance))
         return rejected
 
     def _rejected(self, group: Group, instance: Instance) -> dict[int, str]:
-        """Return the nodes where the policy rejects `instance`; for hspace it has a disk."""
+        """Return the nodes of `group` on which the policy rejects `instance`, with the reason.
+
+        For hspace, a diskless instance has a disk here.
+        """
         if instance.kind.has_disks or self._behaviour.plans_for_diskless:
             return entry_rejections(self.state.cluster, group, instance, self._policy_reason)
         twin = instance.as_template(DRBD)
@@ -398,8 +421,8 @@ class CapacityState:
     ) -> Iterator[tuple[LimitSet, list[int], LimitResults | None]]:
         """Yield limits, nodes and rejections of each group with a policy that allows `instance`.
 
-        The rejections are those that the last search has recorded; None if it was about another
-        state, or an instance of another size.
+        The rejections are those that the last search has recorded; None if that search was about
+        another state, or about an instance of another size.
         """
         recorded = self._recorded(instance)
         for group, nodes in self.groups:
@@ -409,14 +432,17 @@ class CapacityState:
                 yield self._limits_of[group.index], taking, recorded.get(group.index)
 
     def _recorded(self, instance: Instance) -> dict[int, LimitResults | None]:
-        """Return index of a group -> what the last search found of `instance` in this state."""
+        """Return index of a group -> the results of the last search for instances of this size.
+
+        The result is {} if the state has changed since that search.
+        """
         if self._tested is None:
             return {}
         version, tested, offers = self._tested
         if version != self.state.version or tested.shape != instance.shape:
             return {}
         results = [candidates.limit_results() for candidates in offers]
-        if instance.required_nodes == 2:  # as `_offers` has them
+        if instance.required_nodes == 2:  # in the order of `_offers`
             return dict(
                 zip((group.index for group, nodes in self.groups if len(nodes) > 1), results)
             )
@@ -434,11 +460,11 @@ class CapacityState:
         return second not in rejected and candidates.feasible > 0
 
     def spares(self, group: int) -> bool:
-        """Return whether some limits are not enforced in the group with this index."""
+        """Return whether some limits are not enforced in the group with index `group`."""
         return self._limits_of[group].spares
 
     def place(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
-        """Place new instances on their nodes; they differ in name and order only."""
+        """Place new instances on their nodes; they may differ only in name and order."""
         if all(len(nodes) == 1 for _, nodes in arrivals):
             self.state.place_alike(arrivals)
         else:
@@ -449,9 +475,9 @@ class CapacityState:
     def next_place(
         self, instance: Instance, newcomers: Callable[[int], Instance]
     ) -> NextPlace | None:
-        """Return an object that places many equal instances quickly; None if none can.
+        """Return an object that places many equal instances quickly; None if it cannot be used.
 
-        `newcomers` returns the instance at a position in the sequence; 0 is the next one.
+        `newcomers` returns the instance at a position of the sequence; 0 is the next instance.
         """
         pair = instance.required_nodes == 2
         self._arrays = True
@@ -473,13 +499,13 @@ class CapacityState:
         return NextPlace(self.state, scores, self.n1, [*groups], newcomers)
 
     def newcomer(self, size: Size, number: int, name: str) -> Instance:
-        """Return new instance number `number`."""
+        """Return a new instance of `size`, with the name `name` and the order of `number`."""
         instance = size.instance(name, self._behaviour.counts_spindles_anywhere)
         instance.order = self._order(number)
         return instance
 
     def another(self, instance: Instance, number: int, name: str) -> Instance:
-        """Return new instance number `number`, of the size of `instance`."""
+        """Return a new instance like `instance`, with `name` and the order of `number`."""
         return instance.twin(name, self._order(number))
 
     def _order(self, number: int) -> int:
@@ -488,9 +514,9 @@ class CapacityState:
 
 
 def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
-    """Return the feasible placements, and how many others each reason rejects.
+    """Return the feasible placements, and the number of other placements that each reason rejects.
 
-    Of placements on two nodes, only the first is returned.
+    Of placements on two nodes, only the first one is returned.
     """
     if not candidates.feasible:
         return [], candidates.failures
@@ -501,7 +527,7 @@ def _open_to(candidates: Candidates) -> tuple[list[tuple[int, ...]], Failures]:
 
 
 def added(counts: Iterable[Failures]) -> Failures:
-    """Return how many placements each reason rejected in all of `counts` together."""
+    """Return the sum of several counts: reason -> the number of placements that it rejected."""
     total: Failures = {}
     for one in counts:
         for reason, count in one.items():

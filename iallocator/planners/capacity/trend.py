@@ -1,12 +1,13 @@
-"""The trend of a series, with a range: how fast demand grows, and when capacity is used up.
+"""Estimate the trend of a series and a range: how fast demand grows.
 
 The trend is the median of the slopes between all pairs of points (Theil 1950, Sen 1968): single
-jumps up and down change it little. Sen's own range is not used. It takes the distances of points
-from the line as independent, but demand is a sum of arrivals and departures, which stay. For such
-series, Sen's range of 90 % contains the true growth in 10 to 35 % of cases.
+jumps change it little. Sen's own range is not used. It assumes that the distances of points from
+the line are independent, but demand is a sum of arrivals and departures, which have a lasting
+effect. For such series, Sen's range of 90 % contains the true growth in only 10 to 35 % of cases.
 
-Instead, the time is divided into parts of at least a week, at least four parts. Their growths are
-nearly independent. The range is that of Student's t for their mean, around the trend.
+Instead, the time is divided into at least four parts, of at least a week if possible. The growths
+in the parts are nearly independent. The range is that of Student's t for their mean, around the
+trend.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["LEAST_DAYS", "LEAST_POINTS", "Trend", "trend_of"]
 
 LEAST_POINTS, LEAST_DAYS = 8, 14
-"""A trend needs so many points, and so many days between the first and the last one."""
+"""A trend needs this number of points, and this number of days from first to last."""
 
 WEEK = 7
-"""Days: the length of a part of the time, at least."""
+"""The least length of a part of the time, in days."""
 
 LEAST_PARTS = 4
-"""Parts of the time; below four weeks they are shorter than a week."""
+"""The least number of parts of the time; below four weeks, parts are shorter than a week."""
 
 QUANTILE = 1.6448536269514722
-"""Quantile of the normal distribution: 90 % are within it on both sides."""
+"""A quantile of the normal distribution: 90 % of the values are between it and its negative."""
 
 
 @dataclass(slots=True)
 class Trend:
-    """Growth per day: the trend, and its range of 90 %."""
+    """Growth per day: the trend, and the lower and upper end of its range of 90 %."""
 
     slope: float
     lowest: float
@@ -52,7 +53,7 @@ def trend_of(points: Sequence[tuple[float, float]]) -> Trend:
     Raises
     ------
     ValueError
-        If there are fewer than `LEAST_POINTS`, or they span less than `LEAST_DAYS`.
+        If there are fewer than `LEAST_POINTS` points, or they span less than `LEAST_DAYS` days.
     """
     first, last = (points[0][0], points[-1][0]) if points else (0.0, 0.0)
     if len(points) < LEAST_POINTS or last - first < LEAST_DAYS:
@@ -71,7 +72,7 @@ def trend_of(points: Sequence[tuple[float, float]]) -> Trend:
 
 
 def _value(points: Sequence[tuple[float, float]], day: float) -> float:
-    """Return the value on `day`, on the straight line between the points around it."""
+    """Return the value on `day`, on the straight line between the points before and after it."""
     for (before, low), (after, high) in pairwise(points):
         if day <= after:
             return low + (high - low) * (max(day, before) - before) / (after - before)
@@ -79,10 +80,10 @@ def _value(points: Sequence[tuple[float, float]], day: float) -> float:
 
 
 def _student(freedom: int) -> float:
-    """Return the quantile of Student's t for a range of 90 %, with 3 degrees of freedom or more.
+    """Return the quantile of Student's t for a range of 90 %, with `freedom` degrees of freedom.
 
-    Source: the expansion of Cornish and Fisher, see Abramowitz and Stegun, 26.7.5. The error is
-    below 0.3 %.
+    `freedom` is 3 or more. Source: the expansion of Cornish and Fisher, see Abramowitz and Stegun,
+    26.7.5. The error is below 0.3 %.
     """
     z = QUANTILE
     return (

@@ -1,4 +1,4 @@
-"""The resources that a cluster has, uses and has free, added up over all its nodes."""
+"""Add up the resources that a cluster has, uses and has free, over all its nodes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ __all__ = ["Figures", "Totals"]
 
 
 class Totals:
-    """The capacities of all nodes, online or not; `state` is the initial state.
+    """The capacities of all nodes together, online or not; `state` is the initial state.
 
     Attributes
     ----------
+    nodes:
+        The number of nodes.
     memory, disk:
-        MiB; memory with what may be allocated beyond it (`Node.lent_memory`).
+        MiB. Memory includes what may be allocated beyond it (`Node.lent_memory`).
     overhead:
         MiB of memory that nodes use themselves, or that is neither free nor used by known
         instances; less if nodes report more free memory than their instances leave.
     own_cpus:
         Virtual cpus that the nodes use themselves.
-    vcpus:
-        Virtual cpus that the policies allow.
+    cpus, vcpus:
+        Cpus, and virtual cpus that the policies allow.
+    spindles:
+        Spindles.
     """
 
     __slots__ = ("cpus", "disk", "memory", "nodes", "overhead", "own_cpus", "spindles", "vcpus")
@@ -46,24 +50,26 @@ class Totals:
 
 
 class Figures:
-    """The resources in use and free at one moment.
+    """The resources that are used and free in one state.
 
     Attributes
     ----------
     instances, score:
         The number of instances, and the score of all nodes.
-    free_memory, free_disk, free_spindles:
-        MiB, MiB, and spindles of nodes with exclusive storage.
+    free_memory, free_disk:
+        Free MiB.
+    free_spindles:
+        Free spindles.
     available_memory, available_disk:
-        The free MiB beside what is kept for failovers, by ``--min-disk`` or
-        as the disk reserve.
+        Free MiB beside memory reserved for failovers, and beside the larger of ``--min-disk``
+        and the disk reserve.
     most_memory, most_disk:
         The most MiB available on one node.
     used_memory:
         MiB of running instances.
     used_cpus, used_cores:
-        Virtual cpus in use, with those of the nodes themselves, and the cpus that they make by the
-        ratio of each node.
+        Virtual cpus in use, with those that nodes use themselves; and their number divided by
+        the ratio of virtual cpus per cpu of each node.
     """
 
     __slots__ = (

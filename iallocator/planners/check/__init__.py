@@ -1,1 +1,1 @@
-"""The health of a cluster: its problems, and the effect of balancing on them."""
+"""Check the health of a cluster: its problems, and the effect of balancing on them."""

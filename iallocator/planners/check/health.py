@@ -1,7 +1,7 @@
-"""Find what is wrong with a cluster: each finding with its node, its instance and its numbers.
+"""Find the problems of a cluster: each finding has its node, its instance and its numbers.
 
-Violated hard and soft constraints of tags are among the findings.  The effect of the failure of a
-node says where each instance fails over to, is moved to, or is created anew.
+Violated hard constraints of tags are among the findings.  The effect of the failure of a node names
+where each instance fails over to, moves to, or is created anew.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KINDS = {
     "musts": "instances that violate a hard constraint",
     "inconsistent": "nodes with less free memory or disk than their instances explain",
 }
-"""The kinds of findings -> the nodes or instances that are counted, in words."""
+"""Kind of finding -> the nodes or instances that are counted, in words."""
 
 NOT_ANALYSED = "nodes with a failure that was not analysed: the check ended early"
 """The nodes that `GroupHealth.not_analysed` counts, in words."""
@@ -48,7 +48,7 @@ DATA = "inconsistent"
 """The kind of findings about the data, not about placement."""
 
 OF_NODES = {"n1", "global_n1", "conflicts", DATA}
-"""The kinds that count nodes, also if a finding names an instance."""
+"""The kinds that count nodes, even if a finding names an instance."""
 
 
 class Finding:
@@ -87,15 +87,19 @@ class GroupHealth:
 
     Attributes
     ----------
+    group, score:
+        The group, and the score of its nodes.
+    findings:
+        The problems that were found.
     offline_nodes:
-        The number of nodes that are not online.  An offline node is no finding by itself.
+        The number of nodes that are not online.  An offline node is not a finding.
     not_analysed:
-        Names of the nodes with a failure that was not analysed before the time limit.  They have no
-        finding of the kind ``global_n1``.
+        Names of the nodes with a failure that was not analysed before the time limit.  They
+        have no finding of the kind ``global_n1``.
     examined:
-        True if the findings of the other kinds were searched for before the time limit.
+        Whether the findings of the other kinds were searched for before the time limit.
     tolerance:
-        Global N+1 of the group as it was examined; None if it was not.
+        Global N+1 of the group as it was examined; None if it was not examined.
     """
 
     __slots__ = (
@@ -122,7 +126,7 @@ class GroupHealth:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return, for each kind, the number of nodes or instances with such a finding."""
+        """Return for each kind the number of nodes or instances with a finding of the kind."""
         named: dict[str, set[tuple[str, str]]] = {kind: set() for kind in KINDS}
         for finding in self.findings:
             of_instance = finding.instance and finding.kind not in OF_NODES
@@ -134,7 +138,7 @@ class GroupHealth:
 if TYPE_CHECKING:
     Share = tuple[int, int]
 
-    """A number of instances, and the memory that they need, MiB."""
+    """A number of instances, and the MiB of memory that they need."""
 
 
 class NodeFailure:
@@ -145,19 +149,20 @@ class NodeFailure:
     node:
         The name of the node.
     analysed:
-        True if the failure was analysed.  Not analysed are failures of nodes that are not online,
-        unless N+1 is ``strict``.  With ``--n1 off``, no failure is analysed.
+        Whether the failure was analysed.  Failures of nodes that are not online are analysed
+        only with ``strict``, and no failure is with ``--n1 off``.
     late:
-        True if the failure was not analysed before the time limit.
+        Whether the time limit came before the failure was analysed.
     lost:
-        The reason why the failure is not tolerated; "" if it is tolerated.
+        The reason why the failure is not tolerated; "" if it is tolerated or not analysed.
     unrestarted:
         Names of the instances that cannot be restarted after the failure.
     failovers:
-        Name of a secondary -> the instances that fail over to it, as number and memory.
-    moved, recreated:
-        The instances that start on another node from shared storage, and the instances that are
-        created anew.
+        Name of a secondary -> the number and the MiB of the instances that fail over to it.
+    moved:
+        Number and MiB of the instances that start on another node from shared storage.
+    recreated:
+        Number and MiB of the instances that are created anew.
     """
 
     __slots__ = (
@@ -185,7 +190,7 @@ def failures(
 ) -> list[NodeFailure]:
     """Return the failure of each node, in the order of `health` and of the nodes of each group.
 
-    `health` is the result of `examine` for `state`, `n1` and `by_group`.
+    `health` is what `examine` returned for `state`, `n1` and `by_group`.
     """
     nodes = state.cluster.nodes
     not_tolerated: list[NodeFailure] = []
@@ -218,9 +223,9 @@ def failures(
 
 
 def _unrestarted(group: GroupHealth, node: int, failures: int) -> list[str]:
-    """Return the instances that cannot be restarted if `node` fails; [] if that is undecided.
+    """Return names of instances that cannot be restarted if `node` fails; [] if undecided.
 
-    `failures`: about how many failures are simulated.
+    `failures`: the approximate number of failures that are simulated.
     """
     tolerance = group.tolerance
     assert tolerance is not None
@@ -238,7 +243,7 @@ def _more(share: Share, instance: Instance) -> Share:
 
 
 class ViolatedConstraints:
-    """The hard constraints that are violated in `state`.  `state` must not change."""
+    """The hard constraints that instances violate in `state`, which must not change."""
 
     def __init__(self, state: State, relations: Relations) -> None:
         self._state = state
@@ -247,7 +252,7 @@ class ViolatedConstraints:
         self._chains = relations.unsupported()
 
     def of(self, instance: Instance) -> Iterator[str]:
-        """Return the hard constraints that an instance violates, in words."""
+        """Yield the hard constraints that an instance violates, in words."""
         name, where, nodes = instance.name, self._state.where, self._state.cluster.nodes
         for constraint in self._relations.violated_hard(name, where[name][0], self._rule_counts):
             home = where.get(constraint.other)
@@ -276,7 +281,7 @@ def examine(
         The mode of global N+1: ``strict``, ``no-new`` (the failure of any online node),
         ``no-worse`` (the failures of ``no-new``, by exact search) or ``off``.
     min_disk:
-        The share of each disk that must stay free, from 0 to 1.
+        The share of the disk of each node that must stay free, from 0 to 1.
     relations:
         The constraints of tags; None if there are none.
     deadline:
@@ -284,7 +289,8 @@ def examine(
     by_group:
         Index of a group -> its mode of global N+1, for groups with a tag that sets the mode.
     begun_only:
-        After the deadline, begin no further group: those are as of `unexamined`.
+        Whether to begin no further group after the deadline; the results of these groups have
+        no findings, see `unexamined`.
     """
     units = None if relations is None else relations.units()
     modes = by_group or {}
@@ -303,7 +309,7 @@ def examine(
 
 
 def data_findings(state: State) -> dict[int, list[Finding]]:
-    """Return the findings about the data of nodes, by the index of the group.
+    """Return the index of each group -> findings about nodes with inconsistent data.
 
     `state` must be the initial state.
     """
@@ -315,9 +321,9 @@ def data_findings(state: State) -> dict[int, list[Finding]]:
 
 
 def unexamined(state: State) -> list[GroupHealth]:
-    """Return the health of every group that has nodes, without findings.
+    """Return for every group that has nodes a result without findings, marked as not examined.
 
-    It is used if there is no time to examine a group.
+    It is used if there is no time to examine groups.
     """
     return [_unexamined(state, group) for group in state.cluster.groups if group.nodes]
 
@@ -329,7 +335,7 @@ def _unexamined(state: State, group: Group) -> GroupHealth:
 
 
 class _Examination:
-    """The findings of one group."""
+    """The search for the problems of one group."""
 
     def __init__(
         self,

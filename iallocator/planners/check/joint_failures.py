@@ -1,4 +1,7 @@
-"""The instances that cannot be restarted if a node, a pair of nodes or a failure domain fails."""
+"""Find the instances that cannot be restarted if a node, a pair of nodes or a domain fails.
+
+A domain is a failure domain, for example a rack.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,18 @@ RULES = "no-new"
 """The mode of N+1 in which only online nodes take over, as in a real failure."""
 
 WRITTEN = 10
-"""So many failures that lose instances are written in the time that one move of a plan takes."""
+"""The number of failures that are written in the time that one move of a plan takes."""
 
 
 class Failure:
-    """Several nodes that fail at once.
+    """One or several nodes that fail at once.
 
     Attributes
     ----------
     nodes:
         The indices of the nodes, ascending.
     lost:
-        The instances that cannot be restarted, by name; None if this is unknown at the time limit.
+        The instances that cannot be restarted, by name; None if this was unknown at the time limit.
     """
 
     __slots__ = ("lost", "nodes")
@@ -54,7 +57,7 @@ class Failure:
 
     @property
     def memory(self) -> int:
-        """Return the memory of all instances that cannot be restarted, MiB."""
+        """Return the MiB of memory of all instances that cannot be restarted."""
         return sum(one.memory for one in self.lost or ())
 
     def document(self, cluster: Cluster) -> dict[str, object]:
@@ -70,14 +73,20 @@ class Failure:
 class SetsFound:
     """The results for all sets of one or two nodes: counts, and each set that is not tolerated.
 
-    Pairs of nodes that do not interact are not stored.  `losing` and `worst` derive the failure of
-    such a pair from the failures of its two nodes.
+    Two nodes interact if other instances may be unable to restart when both fail than when each of
+    them fails alone. Pairs that do not interact are not stored.  `losing` and `worst` derive the
+    failure of such a pair from the failures of its two nodes.
 
     Attributes
     ----------
-    count, tolerated, lose, unknown:
-        The numbers of all sets, of tolerated sets, of sets with an instance that cannot be
-        restarted, and of sets that were not checked before the time limit.
+    count:
+        The number of all sets.
+    tolerated:
+        The number of tolerated sets.
+    lose:
+        The number of sets with an instance that cannot be restarted.
+    unknown:
+        The number of sets that were not checked before the time limit.
     """
 
     __slots__ = (
@@ -99,7 +108,7 @@ class SetsFound:
         interacting: InteractingNodes | None = None,
         alone: Iterable[Failure] = (),
     ) -> None:
-        """Count the pairs that do not interact, from `alone`, the failure of each node."""
+        """Count the pairs that do not interact; `alone` has the failure of each single node."""
         self._online = online
         self._interacting = interacting
         self._checked: dict[int, dict[int, Failure]] = {}  # not tolerated, by first and last node
@@ -129,7 +138,7 @@ class SetsFound:
         self.unknown -= count
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Count which sets of failing nodes are tolerated, up to the first undecided set."""
+        """Count the sets `failures` as tolerated or not, up to the first undecided set."""
         for one in failures:
             if one.lost is None:
                 break
@@ -172,10 +181,10 @@ class SetsFound:
         return Failure((min(first, last), max(first, last)), lost)
 
     def worst(self, most: int) -> list[Failure]:
-        """Return the `most` worst sets: by instances that cannot be restarted, then by memory.
+        """Return the `most` worst sets: by number of instances that cannot be restarted, then MiB.
 
-        A pair that does not interact can only be among the worst if one of its nodes is among the
-        `most` worst partners of the other node.  Therefore few pairs of each node are compared.
+        A pair that does not interact can only be among the worst sets if one of its nodes is among
+        the `most` worst partners of the other node.  Therefore few pairs of each node are compared.
         """
         failures = [one for inside in self._checked.values() for one in inside.values()]
         size = {index: (-len(one.lost or ()), -one.memory) for index, one in self._alone.items()}
@@ -194,7 +203,7 @@ class SetsFound:
         return list({tuple(one.nodes): one for one in failures}.values())[:most]
 
     def within(self, nodes: Iterable[int]) -> int:
-        """Return the number of sets of nodes in `nodes` that are not tolerated."""
+        """Return the number of sets that are not tolerated and consist of nodes in `nodes`."""
         inside = frozenset(nodes)
         checked = sum(last in inside for first in inside for last in self._checked.get(first, ()))
         safe = inside & self._tolerated
@@ -211,7 +220,7 @@ class SetsFound:
 
 
 class DomainFound:
-    """One failure domain, with the failure of all its online nodes."""
+    """One failure domain, with the failure of all its online nodes at once."""
 
     __slots__ = ("failure", "name")
 
@@ -226,8 +235,9 @@ class FailuresFound:
     Attributes
     ----------
     size:
-        The number of nodes in each set of `sets`.  If sets were not requested, it is 0, and `sets`
-        is None.
+        The number of nodes in each set of `sets`; 0 if sets were not requested.
+    sets:
+        The results for sets of nodes; None if they were not requested.
     domains:
         The failure domains, by name; None if they were not requested.
     """
@@ -278,6 +288,7 @@ def examine_failures(
 
     `state` is not changed. Failures that are undecided at `deadline`, or when a signal comes, are
     unknown in the result.
+
     Cost: see `FailureTolerance.tolerated_pairs`.
     """
     cluster = state.cluster
@@ -316,7 +327,7 @@ def examine_failures(
 
 
 def _leaving_time(found: Iterable[Failure], deadline: Deadline) -> Iterator[Failure]:
-    """Yield the failures in `found`, and let `deadline` leave the time to write them."""
+    """Yield the failures in `found`, and let `deadline` reserve the time to write them."""
     losing = 0
     for one in found:
         if one.lost:

@@ -51,25 +51,27 @@ if TYPE_CHECKING:
 
 
 LOADS = ("cpu", "memory", "disk", "net")
-"""The kinds of dynamic utilisation."""
+"""The kinds of dynamic utilisation, in the order of their columns."""
 
 
 class Loads:
-    """The load of several groups, relative to what all of them carry on average.
+    """The loads of several groups, relative to the average load of all these groups.
 
     The load of a group is the sum of the dynamic utilisation of its instances.  Each kind is
-    divided by the group's capacity: cpus times their speed, memory, disk, or the number of nodes
-    for the net.  This ratio is divided by the ratio of all groups together: 1 is the average, 2 is
-    twice as loaded.  Kinds of load have no units then, and can be added up.
+    divided by the capacity of the group: cpus times their speed, memory, disk, or the number of
+    nodes for the net.  This ratio is divided by the ratio of all groups together: 1 is the average,
+    2 is twice as loaded.  So kinds of load have no units, and can be added.
 
     If a group has no disks of its own, the capacity for disk load is the number of nodes.  Offline
     nodes have no load.  Nodes that accept no more instances have load, but no capacity.  A kind
-    without any load or capacity is 0 everywhere.
+    without any load or capacity is 0 in all groups.
 
     Attributes
     ----------
+    groups:
+        The groups.
     relative:
-        Per group, in the order given, one number per kind of `LOADS`.
+        For each group, in the order given, one relative load for each kind of `LOADS`.
     """
 
     __slots__ = ("_centres", "_factors", "_squares", "groups", "relative")
@@ -118,15 +120,18 @@ class Loads:
         ]
 
     def score(self) -> float:
-        """Return the sum over the kinds of the standard deviation over the groups."""
+        """Return the sum over the kinds of load of their standard deviation over the groups."""
         return sum(sqrt(square / (len(self.groups) or 1)) for square in self._squares)
 
     def of(self, position: int) -> float:
-        """Return the load of the group at `position`, added up over the kinds of load."""
+        """Return the relative load of the group at `position`, added over the kinds of load."""
         return sum(self.relative[position])
 
     def score_after(self, load: Load, source: int, target: int) -> float:
-        """Return the score after an instance of this load has moved from one group to another."""
+        """Return the score after an instance with `load` has moved between two groups.
+
+        `source` and `target` are positions in `groups`.
+        """
         score, count = 0.0, len(self.groups)
         for k, (amount, centre) in enumerate(zip(load, self._centres)):
             old, new = self.relative[source][k] - centre, self.relative[target][k] - centre
@@ -138,7 +143,7 @@ class Loads:
         return score
 
     def move(self, load: Load, source: int, target: int) -> None:
-        """Move an instance of this load from one group to another."""
+        """Move an instance with `load` from the group at `source` to the group at `target`."""
         for k, amount in enumerate(load):
             self.relative[source][k] -= amount * self._factors[source][k]
             self.relative[target][k] += amount * self._factors[target][k]
@@ -150,13 +155,22 @@ if TYPE_CHECKING:
 
 
 SIZES_TRIED = 8
-"""The number of instances of different sizes that are tried for one step between two groups."""
+"""The largest number of different kinds of instances tried for a step between two groups."""
 
 
 class Bounds:
-    """Limits of a plan: the most moves, the most MiB copied, and the least gain of a move.
+    """The limits of a plan.
 
-    With `group`, each move is from it or to it.
+    Attributes
+    ----------
+    max_length:
+        The maximum number of moves; None: any number.
+    cost:
+        The maximum amount to copy, in MiB; None: any amount.
+    min_gain:
+        By how much each step must lower the score at least.
+    group:
+        Each move must leave or enter this group; None: any group.
     """
 
     __slots__ = ("cost", "group", "max_length", "min_gain")
@@ -175,7 +189,17 @@ class Bounds:
 
 
 class _Item:
-    """An instance or a colocation group, with its load and the MiB that moving it copies."""
+    """An instance or a colocation group that moves as a whole.
+
+    Attributes
+    ----------
+    members:
+        Its instances.
+    load:
+        The sum of their loads: cpu, memory, disk and net.
+    copied:
+        The MiB that a move of all of them copies.
+    """
 
     __slots__ = ("copied", "load", "members")
 
@@ -197,14 +221,14 @@ class _Item:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """The properties on which its possible places depend."""
+        """The attributes that decide on which nodes its members may be."""
         return tuple(
             (one.as_primary, one.pools, one.requires, one.template) for one in self.members
         )
 
 
 class _Step:
-    """The moves of an item from one group to another."""
+    """The moves of an item from the group at position `source` to the group at `target`."""
 
     __slots__ = ("_entries", "_item", "_source", "_target")
 
@@ -233,7 +257,7 @@ class _Step:
 
 
 def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResult:
-    """Balance the loads of the groups.
+    """Return a plan that balances the loads of the groups.
 
     If a signal or the time limit ends the search, the plan has the moves found until then.
     """
@@ -243,7 +267,7 @@ def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResu
 
 
 class _Balancing:
-    """One balancing between groups."""
+    """A search that balances the groups; it has the plan so far and the state after it."""
 
     def __init__(self, context: IntergroupContext, bounds: Bounds, done: IntergroupResult) -> None:
         self.context = context
@@ -286,12 +310,10 @@ class _Balancing:
         return items
 
     def penalty(self, item: _Item, nodes: Mapping[str, Sequence[int]]) -> float:
-        """Return the penalty that a move of the members adds; the move must improve more.
+        """Return by how much a move of the members raises penalties; the score must fall by more.
 
-        The soft constraints are labels, scores, stickiness, and the spread over groups.
-
-        `nodes`: name of a member -> the nodes where it can go; the one with the least penalty
-        counts.
+        The penalties are those of node labels, node scores, stickiness, and the spread over groups.
+        `nodes`: name of a member -> its possible nodes. The node with the least penalty is used.
         """
         affinity, where = self.context.affinity, self.context.state.where
         relations, total = affinity.relations, 0.0
@@ -309,7 +331,7 @@ class _Balancing:
         return total
 
     def run(self) -> str:
-        """Move until no move helps; return why it ends."""
+        """Add steps to the plan until no step helps; return why the plan ends."""
         hindered = forbidden(self.context.settings)
         if hindered:
             return hindered
@@ -401,10 +423,10 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
 
     @staticmethod
     def _between(work: _Balancing, now: float, source: int, target: int) -> _Step | None:
-        """Return the best possible move from one group to another, if it gains enough, or None."""
+        """Return the best possible move from one group to another; None if none gains enough."""
         group, bounds = work.groups[target], work.bounds
         least = max(bounds.min_gain, SCORE)
-        # items by the score after their move, then by the MiB that are copied
+        # Sort items by the score after their move, then by the MiB that the move copies
         scores: dict[Usage, float] = {}
         ranked = []
         for name, item in work.movable[source].items():
@@ -453,7 +475,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
 
 
 def check_group_balance(done: PlanResult) -> list[str]:
-    """Return the moves that break the rule of a plan: each item that moves lowers the score."""
+    """Return the steps of a plan that do not lower the score, in words; [] if there are none."""
     problems = []
     last = done.plan.before
     ends = ends_of_colocation_groups(done.entries)

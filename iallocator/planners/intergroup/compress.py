@@ -1,11 +1,11 @@
-"""Find whole groups that can be emptied, and the moves that empty the best of them.
+"""Find whole groups that can be emptied, and moves that empty the best of these groups.
 
 A group is a candidate if it shares a storage pool with other groups, and uses less memory, disk and
-virtual cpus than all others together have free.  The planner tries to place all instances of a
-candidate in groups that share their storage pools and have instances already; to fill an empty
-group would gain nothing.  The plan empties the group with the most free resources, so candidates
-with more free resources are tried first.  A step of the local search decides whether one candidate
-can be emptied, and leaves the state unchanged.
+virtual cpus than all other groups together have free.  The planner tries to place all instances of
+a candidate in groups that share their storage pools and have instances already. It does not fill an
+empty group, because then no group would be gained.  The plan empties the group with the most free
+resources, so candidates with more free resources are tried first.  Each step of the local search
+decides whether one candidate can be emptied, and restores the state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 KINDS = ("memory", "disk", "cpu")
-"""MiB, MiB, virtual cpus."""
+"""The kinds of resources: MiB, MiB, virtual cpus."""
 
 Resources = tuple[float, float, float]
 """One amount for each of `KINDS`."""
@@ -65,7 +65,10 @@ def plus(*amounts: Resources) -> Resources:
 
 
 def used_by(state: State, group: Group) -> Resources:
-    """Return the use by the instances in `group`: memory if they run, disk on internal storage."""
+    """Return the resources that instances use in `group`.
+
+    Memory is counted of instances that use it, disk on internal storage only.
+    """
     memory = disk = cpu = 0
     for index in group.nodes:
         for instance in state.primaries[index].values():
@@ -76,7 +79,7 @@ def used_by(state: State, group: Group) -> Resources:
 
 
 def free_of(state: State, group: Group) -> Resources:
-    """Return the free amounts of the online nodes of `group`; virtual cpus by the policy."""
+    """Return the free resources of the online nodes of `group`; virtual cpus by the policy."""
     memory = disk = cpu = 0.0
     for index in group.nodes:
         node = state.cluster.nodes[index]
@@ -100,7 +103,7 @@ def total_of(state: State, group: Group) -> Resources:
 def largest_first(state: State, group: Group, total: Resources) -> list[Instance]:
     """Return the instances with a node in `group`, the largest first.
 
-    The size of an instance is the largest of its shares in `total`.
+    The size of an instance is the largest of its shares of the resources `total`.
     """
     instances = {i.name: i for index in group.nodes for i in state.instances_on(index)}
 
@@ -115,18 +118,19 @@ def largest_first(state: State, group: Group, total: Resources) -> list[Instance
 
 
 LARGE = 20_000
-"""Instances × nodes from which on equal instances are placed by one ranking."""
+"""The product of instances and nodes from which on equal instances are placed by one ranking."""
 
 PLACEMENTS_PER_SECOND = 800
 """Instances that are placed by score, for each second of `--time-limit`.
 
-Later groups are only packed."""
+Groups that are tried later are only packed.
+"""
 
 SIMULATED_WEIGHT = 8
-"""The weight of an instance for which the loss of each failure is computed."""
+"""How many instances an instance counts for if the loss of each failure is computed for it."""
 
 FAILED_WEIGHT = 4
-"""The weight of a group that cannot be emptied: it is tried in several ways."""
+"""How many instances each instance of a group counts for if the group cannot be emptied."""
 
 QUICK = "a quick try did not place all instances; earlier groups used up the budget"
 
@@ -136,9 +140,9 @@ BEGUN = "the plan ended while it was tried"
 
 
 def compress(context: IntergroupContext, only: Group | None = None) -> IntergroupResult:
-    """Empty the best group of the cluster of `context` that can be emptied, or no group but `only`.
+    """Return a plan that empties the group that frees the most resources; or only `only`.
 
-    The score is a count: the instances in the chosen group.  If a signal or the time limit ends the
+    The score is the number of instances in this group.  If a signal or the time limit ends the
     search, the plan empties the best of the groups that were tried until then.
     """
     done = CompressionResult("compress", context)
@@ -149,19 +153,19 @@ def compress(context: IntergroupContext, only: Group | None = None) -> Intergrou
 
 
 class CompressionResult(IntergroupResult):
-    """A plan that empties a group."""
+    """The result of a compression: a plan that empties one group."""
 
     measure = FREE_SHARE
 
     @property
     def reached(self) -> float:
-        """The shares of the cluster's resources that are free in the chosen group, 0 for none."""
+        """The sum of the shares of all resources that are free in the chosen group; 0 for none."""
         chosen = [row for row in self.groups if row.group.name == self.members.get("chosen")]
         return float(chosen[0].members["share_free"]) if chosen and self.moves else 0.0
 
 
 class _Compression:
-    """One compression."""
+    """A search for groups that can be emptied."""
 
     def __init__(
         self, context: IntergroupContext, done: IntergroupResult, only: Group | None
@@ -185,7 +189,7 @@ class _Compression:
         self.doubtful: set[int] = set()
 
     def share(self, group: Group) -> float:
-        """Return the sum of the shares of the cluster's resources that `group` has free."""
+        """Return the sum over the resources of the share of the cluster that is free in `group`."""
         return sum(f / t for f, t in zip(self.free[group.index], self.total) if t)
 
     def run(self) -> str:
@@ -228,7 +232,7 @@ class _Compression:
         return "no group is a candidate"
 
     def _unfit(self, group: Group) -> str:
-        """Return why `group` cannot be chosen to be emptied, or ""."""
+        """Return why `group` is no candidate, in words; "" if it is one."""
         held = self.held[group.index]
         if not held:
             return "it holds no instances"
@@ -260,20 +264,20 @@ class _Compression:
         return "; ".join(filter(None, (reason, reason and passed_over)))
 
     def _targets(self, instance: Instance, source: Group) -> list[Group]:
-        """Return the groups with access to the instance's pools that are in use.
+        """Return the groups in use to which `instance` may move from `source`.
 
-        A group is in use if it holds instances, or if an option names nodes of it.
+        A group is in use if it has instances, or if an option names nodes of it.
         """
         return [g for g in self.peers.of(instance, source) if self._in_use(g)]
 
     def _in_use(self, group: Group) -> bool:
-        """Return whether `group` holds instances, or an option names nodes of it."""
+        """Return whether `group` has instances, or an option names nodes of it."""
         nodes = self.context.cluster.nodes
         named = self.context.settings.restrict_allocation_to or ()
         return bool(self.held[group.index]) or any(nodes[i].name in named for i in group.nodes)
 
     def _passed_over(self, instances: Sequence[Instance], source: Group) -> str:
-        """Return which groups are no targets because they are empty, in words, or ""."""
+        """Return in words which groups are left out as targets because they are empty; or ""."""
         of = self.peers.of
         passed_over = {g.name: g for i in instances for g in of(i, source) if not self._in_use(g)}
         if not passed_over:
@@ -283,12 +287,19 @@ class _Compression:
         return f"no group would be freed by filling {names}, which {verb} no instances"
 
     def objective(self) -> tuple[float, float]:
-        """Return the free share of the chosen group, and the number of groups found, negative."""
+        """Return the objective of the search; lower is better.
+
+        It has the negative free share of the chosen group, and the negative number of groups that
+        can be emptied.
+        """
         chosen = max(map(self.share, self.evacuable), default=0.0)
         return -chosen, -len(self.evacuable)
 
     def moves_of(self, row: GroupRow) -> Evacuation | None:
-        """Return moves that empty a group; None, with the reason noted, if none were found."""
+        """Return moves that empty the group of `row`, or None.
+
+        If no moves were found, the reason is recorded in `row`.
+        """
         group = row.group
         instances = self.held[group.index]
         row.reason = BEGUN
@@ -330,7 +341,7 @@ class _Compression:
         return done
 
     def bound(self) -> float:
-        """Return the largest free share of a group for which no proof exists that it must stay."""
+        """Return the largest free share of a group that is not proved to be impossible to empty."""
         known = {
             index
             for index, status in self.statuses.items()
@@ -363,7 +374,7 @@ class _Compression:
 
 
 class _Step:
-    """The moves that empty a group; the first such group is the chosen one."""
+    """The moves that empty a group. The first such group in the search is the chosen group."""
 
     __slots__ = ("_entries", "_group")
 
@@ -372,7 +383,7 @@ class _Step:
         self._entries = entries
 
     def apply(self, state: _Compression) -> None:
-        """Record that all instances can leave the group; the plan empties the first such group."""
+        """Record that the group can be emptied; if it is the first, add its moves to the plan."""
         state.evacuable.append(self._group)
         if state.evacuable[0] is self._group:
             state.done.plan.before = float(len(state.held[self._group.index]))
@@ -382,7 +393,7 @@ class _Step:
 
 
 class _Emptying(Neighbourhood[_Compression, _Step]):
-    """The next node group of `candidates` that can be emptied; they are tried in order."""
+    """The groups that can be emptied; `candidates` are tried in order, each once."""
 
     name = "emptying"
 
@@ -393,7 +404,7 @@ class _Emptying(Neighbourhood[_Compression, _Step]):
     def best(
         self, state: _Compression, objective: Objective, allows: Callable[[_Step], bool]
     ) -> _Step | None:
-        """Return the moves of the next group that can be emptied."""
+        """Return the moves that empty the next group that can be emptied; None if there is none."""
         context, count = state.context, len(self._candidates)
         for row in self._candidates[self._tried :]:
             check()
@@ -407,7 +418,7 @@ class _Emptying(Neighbourhood[_Compression, _Step]):
 
 
 def check_compression(done: PlanResult) -> list[str]:
-    """Return what is wrong with the end of a plan: the chosen group must be empty."""
+    """Return the nodes of the chosen group that are not empty after the plan, in words."""
     state = done.after()
     return [
         f"{state.cluster.nodes[index].name} is not empty"

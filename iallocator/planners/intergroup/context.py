@@ -1,4 +1,4 @@
-"""The context and the results of planners between groups, and the groups that share pools."""
+"""Provide the context and the result of planners between groups, and groups that share pools."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
         """A search for a plan between groups."""
 
         def run(self) -> str:
-            """Add moves to the plan; return why there are no more."""
+            """Add moves to the plan; return the reason why there are no more."""
 
         def fill_rows(self) -> None:
-            """Add the facts of each group to its row."""
+            """Complete the row of each group in the report of the plan."""
 
 
 __all__ = [
@@ -56,15 +56,15 @@ LEAST = 200_000
 class IntergroupContext(Context):
     """A context in which existing instances are placed in other groups.
 
-    An instance is checked against the limits of a new instance in its new group, even if it
-    leaves a node that is offline.  N+1 is checked in its new group.
+    An instance is checked against the limits of a new instance in its new group, even if it leaves
+    an offline node.  N+1 is checked in its new group.
 
     Attributes
     ----------
     search_budget:
         The work that all exact searches together may do.
     progress:
-        Shows a line of progress.
+        Is called with a line of text that reports progress.
     """
 
     moves_are_optional = True
@@ -93,8 +93,9 @@ class IntergroupContext(Context):
     def share(self, groups: int) -> Iterator[None]:
         """Return a ``with`` block for a search in one group; `groups` are still to be searched.
 
-        It may spend an equal part of the budget of exact searches, and half of that of simulations
-        of failures, because the first groups matter most.  Each group has a minimum of it.
+        The search may use an equal part of the budget of exact searches. It may use half of the
+        remaining budget of simulated failures, because the first groups matter most, but at least
+        `LEAST`.
         """
         whole, work = self.search_budget, self.effort.work
         self.search_budget = whole.part(1 / groups)
@@ -114,16 +115,19 @@ class IntergroupContext(Context):
         return LimitPolicies(new, new, new)
 
     def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
-        """Return the N+1 rules of plans; they only check the group that an instance moves to.
+        """Return the N+1 rules of plans, which only check the group to which an instance moves.
 
-        ``strict`` does not check the other groups: a plan that empties a group which violates N+1
-        would be rejected because of the group that it repairs.
+        ``strict`` does not check the other groups. Otherwise, a plan that empties a group which
+        violates N+1 would be rejected because of this group.
         """
         return Rules(mode, units, self.effort, plan=True)
 
     @property
     def units(self) -> Mapping[str, Sequence[str]]:
-        """Name -> the names of its colocation group, itself among them, for members of one."""
+        """Name of an instance -> the names in its colocation group, with its own.
+
+        Instances without a colocation group are left out.
+        """
         relations = self.affinity.relations
         return {} if relations is None else relations.units()
 
@@ -148,11 +152,14 @@ class Peers:
         self._of_reach: dict[frozenset[int] | None, list[Group]] = {}
 
     def pools_of(self, group: Group) -> list[Pool]:
-        """Return the pools that nodes of `group` have access to, by name."""
+        """Return the pools to which nodes of `group` have access, sorted by name."""
         return [pool for pool, groups in self.groups_by_pool.items() if group in groups]
 
     def shared_by(self, group: Group, external: bool = False) -> list[Pool]:
-        """Return the pools, or only the external ones, that `group` shares with another group."""
+        """Return the pools that `group` shares with another group.
+
+        `external`: whether only external pools are returned.
+        """
         return [
             pool
             for pool, groups in self.groups_by_pool.items()
@@ -160,7 +167,7 @@ class Peers:
         ]
 
     def alone(self, group: Group) -> str:
-        """Return why no instance of `group` can go elsewhere; "" if it shares a pool."""
+        """Return why no instance of `group` can move to another group; "" if it shares a pool."""
         if self.shared_by(group):
             return ""
         names = ", ".join(map(pool_name, self.pools_of(group)))
@@ -172,9 +179,10 @@ class Peers:
     def of(
         self, instance: Instance, source: Group, among: Collection[Group] | None = None
     ) -> list[Group]:
-        """Return the groups except `source` with a node that has access to all its pools.
+        """Return the groups with a node that has access to all storage pools of `instance`.
 
-        Diskless instances may go to every group.
+        `source` is left out; with `among`, only these groups are returned. Diskless instances may
+        move to every group.
         """
         reach = self._cluster.reach(instance)
         peers = self._of_reach.get(reach)
@@ -189,9 +197,9 @@ class Peers:
 
 
 def forbidden(settings: Settings) -> str:
-    """Return which tag or option forbids moves between groups, or "".
+    """Return which tag or option forbids moves between groups, in words; "" if none does.
 
-    The setting `inter-group` is "no" by default; the default forbids nothing here.
+    The setting `inter-group` is "no" by default; this default forbids nothing here.
     """
     if settings.inter_group != "no":
         return ""
@@ -202,7 +210,7 @@ def forbidden(settings: Settings) -> str:
 
 
 class IntergroupResult(PlanResult):
-    """A plan in which instances change their group; a row for every group that has nodes.
+    """A plan in which instances change their group, with a row for every group that has nodes.
 
     Attributes
     ----------
@@ -218,15 +226,15 @@ class IntergroupResult(PlanResult):
         self.groups = [GroupRow(group) for group in context.cluster.groups if group.nodes]
 
     def add(self, entries: Iterable[PlanEntry]) -> None:
-        """Append moves, and reserve time to verify them."""
+        """Append `entries` to the plan, and reserve time to verify them."""
         before = len(self.entries)
         super().add(entries)
         self.deadline.spare(len(self.entries) - before)
 
     def fill(self, search: Search) -> None:
-        """Run `search`, which adds moves to the plan.
+        """Run `search`, which adds moves to the plan, and complete the rows of the groups.
 
-        If a signal or the time limit ends it, the plan has the moves found until then.
+        If a signal or the time limit ends the search, the plan has the moves found until then.
         """
         try:
             with self.deadline:
@@ -237,21 +245,24 @@ class IntergroupResult(PlanResult):
 
 
 FOUND = "found"
-"""All instances that have to leave can be moved."""
+"""Status of a group: all instances that must leave can be moved."""
 
 IMPOSSIBLE = "impossible"
-"""It is proved that the instances that have to leave cannot all be moved."""
+"""Status of a group: it is proved that not all instances that must leave can be moved."""
 
 OUT_OF_TIME = "out of time"
-"""No moves were found, and the time or budget ended before a proof that there are none."""
+"""Status: no moves were found, and time or budget ended before a proof that there are none."""
 
 UNDECIDED = "undecided"
-"""No moves were found; an exact search was not allowed, or a signal ended it."""
+"""Status: no moves were found; an exact search was not allowed, or a signal ended it."""
 
 NOTHING = "nothing to do"
-"""No instance has to leave."""
+"""Status of a group: no instance must leave."""
 
 
 def unfinished(interrupted: bool) -> str:
-    """Return the status of a group that was not tried; `interrupted`: a signal ended the search."""
+    """Return the status of a group that was not tried.
+
+    `interrupted`: whether a signal ended the search, not the time limit.
+    """
     return UNDECIDED if interrupted else OUT_OF_TIME

@@ -1,7 +1,7 @@
-"""Evacuation of several instances from a group: all of them, or none.
+"""Evacuate several instances from a group: all of them, or none.
 
-Instances are placed one after the other.  If that fails, they are packed, and at last an exact
-search places all of them at once.
+Instances are placed one after the other.  If that fails, they are packed. If packing fails, an
+exact search places all of them at once.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ if TYPE_CHECKING:
 __all__ = ["Evacuation", "evacuate", "packed"]
 
 SEARCHED = 1_000_000
-"""Places of all instances together up to which an exact search can end in time."""
+"""The largest number of placements of all instances for which an exact search can end in time."""
 
 
 class Evacuation:
-    """The result of moving instances away.
+    """The result of an attempt to move several instances to other groups.
 
     Attributes
     ----------
     entries:
-        The moves in an order in which they can be made; none if not all instances can be moved.
+        The moves in an order in which they can be made; [] if not all instances can be moved.
     failed:
-        The instance that cannot be placed; None if all can.
+        The instance that cannot be placed; None if all can be placed.
     reason:
-        Why `failed` cannot be placed; or how all were placed, if not one after the other.
+        Why `failed` cannot be placed. If all were placed by packing or exact search, the name
+        of this method; else "".
     status:
         The status of the group, such as `iallocator.planners.intergroup.context.FOUND`.
     doubtful:
-        Whether the status `IMPOSSIBLE` is no proof about the ends of all plans, see
+        Whether the status `IMPOSSIBLE` is not proved for other orders of moves, see
         `Mover.doubtful`.
     """
 
@@ -60,7 +61,7 @@ class Evacuation:
         self.doubtful = False
 
     def give_up(self, reason: str, status: str) -> None:
-        """Append why nothing more is tried, and set the status."""
+        """Append `reason`, why no other method is tried, and set the status."""
         self.reason += reason
         self.status = status
 
@@ -74,15 +75,15 @@ def evacuate(
 ) -> Evacuation:
     """Find moves of all `instances`, each to one of the groups that `targets` has for it.
 
-    The state of `mover` is unchanged in the end.  First, instances are placed one after the other,
-    each at the best place.  If that fails, all instances are packed.  If packing fails too, an
-    exact search places all at once.  Without `search`, only the first method is used.  The same
-    holds if `proofs` show that the instances cannot all be placed.
+    The state of `mover` is restored.  First, instances are placed one after the other, each on the
+    best nodes.  If that fails, all instances are packed.  If packing fails too, an exact search
+    places all of them at once.  Without `search`, or if `proofs` show that not all instances can be
+    placed, only the first method is used.
 
     Raises
     ------
     Stopped
-        If the run has to end.
+        If the run must end.
     """
     done, context = Evacuation(), mover.context
     undecided = context.effort.undecided
@@ -119,7 +120,7 @@ def _by_program(
 ) -> list[Move]:
     """Return moves of all `instances` from an integer program with N+1; [] if none were found.
 
-    The result, or a proof that there are no moves, is stored in `done`.
+    The status, and the reason if there are no moves, are stored in `done`.
     """
     from iallocator.planners.intergroup.relocation import Relocation
 
@@ -141,14 +142,14 @@ def _by_program(
 def packed(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Evacuation | None:
     """Return moves of all `instances` found by packing alone; None if packing finds none.
 
-    The state of `mover` is unchanged in the end.
+    The state of `mover` is restored.
     """
     made = pack(mover, instances, targets, careful=False)
     return None if made is None else _planned(mover, Evacuation(), made)
 
 
 def _planned(mover: Mover, done: Evacuation, made: Sequence[Move]) -> Evacuation:
-    """Return `done` with the moves in `made`."""
+    """Add the moves `made` to `done`, and return it."""
     done.entries = [PlanEntry(move) for move in made]
     mark_colocation_groups(done.entries, mover.context.units)
     return done
@@ -161,7 +162,11 @@ def _at_once(
     done: Evacuation,
     failed: Instance,
 ) -> list[Move]:
-    """Return moves of all instances at once; [] if none were found, with the reason in `done`."""
+    """Return moves of all instances by packing or exact search; [] if none were found.
+
+    `failed` is the instance that could not be placed after the others. The status, and the reason
+    if there are no moves, are stored in `done`.
+    """
     context = mover.context
     if mover.immovable(failed):
         done.status = IMPOSSIBLE
@@ -170,7 +175,7 @@ def _at_once(
     first = mover.relocate(failed, targets(failed)).best
     unknown = first is None and mover.gave_up_early
     if first is None and not unknown:
-        alone = IMPOSSIBLE if context.plain else UNDECIDED  # others may have to come first
+        alone = IMPOSSIBLE if context.plain else UNDECIDED  # it may have to follow other instances
         done.give_up("; it has no place even if it comes first", alone)
         return []
     made = pack(mover, instances, targets, careful=not unknown)

@@ -1,7 +1,7 @@
-"""Infeasibility proofs: bounds that show that instances cannot all move to other groups.
+"""Prove that instances cannot all move to other groups, by bounds of amounts.
 
-The limits and N+1 give the most that the nodes of a group can receive; dual feasible functions
-(`iallocator.packing.dual_feasible_functions`) give the least that items need.
+The limits and N+1 give the largest amounts that the nodes of a group can receive. Dual feasible
+functions (`iallocator.packing.dual_feasible_functions`) give the least amounts that instances need.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DISK_RESERVE = CAPACITIES.index("disk_reserve")
 
 
 class Kind:
-    """A resource of a node that instances use, as proofs name it.
+    """A resource of a node that instances use, with its name in proofs.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Kind:
         self.of_primary = of_primary
 
     def pieces(self, instance: Instance) -> list[float]:
-        """Return the amounts above 0 that `instance` uses of its primary and of its secondary."""
+        """Return the amounts above 0 that `instance` uses on its primary and on its secondary."""
         roles = [instance.as_primary]
         if instance.required_nodes == 2:
             roles.append(instance.as_secondary)
@@ -92,33 +92,34 @@ KINDS = (
         if one.column not in {kind.column for kind in _NAMED}
     ),
 )
-"""Every resource, the one that decides most often first."""
+"""Every resource; those that decide most often come first."""
 
 
 class ArrivalBound:
     """An upper bound of the amounts that nodes of `group` can receive while `leaving` leave.
 
-    It is made while `leaving` are not placed.  `reserving` are the nodes with the memory for the
-    failover of each of their peers while they were on it.  `tolerated` are the failures that were
-    tolerated then; None if `leaving` are on nodes of the group.
+    The bound is computed while the instances `leaving` are not placed.  `reserving`: the nodes that
+    had the memory for the failover from each of their peers while the instances were placed.
+    `tolerated`: the failures that were tolerated at that time; None if instances of `leaving` are
+    on nodes of the group.
 
-    Limits.  A node keeps some memory and disk free.  If soft limits are checked, the cpu and
-    spindle ratios limit it as well.  A node with the memory for the failover of each of its peers
-    keeps that memory then: arrivals only add to its reserve.
+    Limits.  A node keeps some memory and disk free.  If soft limits are enforced, the ratios of
+    cpus and spindles limit the amounts, too. Then a node of `reserving` keeps the memory for its
+    failovers, because instances that arrive can only raise this reserve.
 
-    N+1.  In each mode but ``off`` a failure that is tolerated now must be tolerated at the end.
-    ``no-new`` requires just that; with ``no-worse`` a failure that loses nothing may not lose
-    anything; ``strict`` requires it of every failure.  So when node n fails, its instances fit on
-    the other targets, beside the instances that have arrived there.  For each measure f, f(all
-    instances that arrive in the group) + f(the instances on n now) is at most the sum of f(free)
-    over the other targets.
+    N+1.  In each mode except ``off``, a failure that is tolerated now must be tolerated after the
+    plan. ``no-new`` requires only this. With ``no-worse``, a failure after which no instance is
+    lost now must not lose any.  ``strict`` requires that every failure is tolerated.  So when node
+    n fails, its instances must fit on the other targets, in addition to the instances that have
+    arrived there.  For each measure f, f(all instances that arrive in the group) + f(the instances
+    on n now) is at most the sum of f(free) over the other targets.
 
-    A secondary keeps free the memory that the failure of n needs there.  With ``no-worse`` it does
-    so for failures that are not tolerated, too, if it has that memory now: instances that fail over
-    to it are restarted, and arrivals restart no other instances.
+    A secondary keeps free the memory that the failure of n needs there.  With ``no-worse``, this is
+    so for failures that are not tolerated, too, if the secondary has that memory now: the instances
+    that fail over to it are restarted now, so they must be restarted after the plan.
 
-    N+1 is left out if `leaving` are on nodes of the group, or if moving instances are checked where
-    they were.
+    N+1 is left out if instances of `leaving` are on nodes of the group, or if the mode counts
+    moving instances where they were.
     """
 
     __slots__ = ("_beside_failures", "_caps", "_failures", "_free", "_measured", "group")
@@ -135,7 +136,7 @@ class ArrivalBound:
         policy, rules = evaluator.limit_policies.new, evaluator.rules
         soft = not (policy.primary.spares or policy.secondary.spares)
         self._free = {index: _below(state.columns[MEMORY][index]) for index in group.nodes}
-        # (node, targets, MiB of each instance that must leave) of the tolerated failures
+        # For each tolerated failure: node, targets, and MiB of each instance that must restart
         self._failures: list[tuple[int, Sequence[int], list[float]]] = []
         targets = rules.targets(context.cluster, group)
         members = frozenset(group.nodes)
@@ -149,7 +150,7 @@ class ArrivalBound:
         self._caps: list[dict[int, float]] = [
             {index: _cap(context, kind, index, soft) for index in group.nodes} for kind in KINDS
         ]
-        # Nodes that fail over to their secondaries, which must keep the memory for that
+        # Nodes for which secondaries must keep the memory of a failover
         failing: Collection[int] = tolerated or ()
         if tolerated is not None and rules.exact and not (rules.units or rules.movers_stay):
             nodes = context.cluster.nodes
@@ -163,7 +164,11 @@ class ArrivalBound:
         self._beside_failures: dict[object, float] = {}
 
     def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
-        """Return the most that the group, or `nodes` of it, can receive of `kind`, by `measure`."""
+        """Return the largest amount of `kind` that the group can receive, by `measure`.
+
+        `kind` is a position in `KINDS`. With `nodes`, only these nodes of the group receive
+        instances.
+        """
         key = kind, measure
         measured = self._measured.get(key)
         if measured is None:
@@ -182,18 +187,18 @@ class ArrivalBound:
 
     @property
     def tolerates(self) -> bool:
-        """Return whether there are failures that must stay tolerated."""
+        """Return whether there are failures that must remain tolerated."""
         return bool(self._failures)
 
     def largest(self, kind: int) -> float:
-        """Return the largest free capacity of a node."""
+        """Return the largest amount of `kind`, a position in `KINDS`, that one node can receive."""
         return max(self._caps[kind].values(), default=0)
 
 
 def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> float:
-    """Return the largest amount of `kind` that a node can accept, without N+1.
+    """Return the largest amount of `kind` that node `index` can receive, without N+1.
 
-    With `soft`, soft limits are enforced.
+    `soft`: whether soft limits are enforced.
     """
     state, node = context.state, context.cluster.nodes[index]
     held = state.columns[kind.column][index]
@@ -209,10 +214,9 @@ def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> floa
 
 
 def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> float:
-    """Return the MiB of memory that a node needs free for the largest failover to it.
+    """Return the MiB that a node needs for the largest failover to it, of nodes in `failing`.
 
-    `failing` are the nodes that may fail. Failovers for which the node lacks memory now do not
-    count.
+    Failovers for which the node lacks memory now are left out.
     """
     state = context.state
     demands: dict[int, float] = {}
@@ -230,7 +234,7 @@ def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> f
 
 
 def tolerated_in(context: IntergroupContext, group: Group) -> frozenset[int]:
-    """Return the online nodes of `group` with tolerated failures that must stay tolerated."""
+    """Return the online nodes of `group` with a tolerated failure that must remain tolerated."""
     rules = context.evaluator(group).rules
     if rules.mode == "off" or rules.movers_stay:
         return frozenset()
@@ -241,7 +245,7 @@ def tolerated_in(context: IntergroupContext, group: Group) -> frozenset[int]:
 
 
 def _below(amount: float) -> float:
-    """Return the largest whole number below `amount`: some must remain free."""
+    """Return the largest whole number below `amount`, at least 0: some amount must remain free."""
     return max(0, ceil(amount) - 1)
 
 
@@ -250,11 +254,11 @@ if TYPE_CHECKING:
 
 
 SETS = 30
-"""The number of sets of nodes that are checked, each for the instances that may go only there."""
+"""The largest number of sets of nodes that are checked, each for instances confined to the set."""
 
 
 class Proofs:
-    """Proves that sets of instances cannot all leave, on the state of the context of `mover`.
+    """Proves that sets of instances cannot all leave, in the state of the context of `mover`.
 
     The bound of a group is kept until one of its nodes changes.
     """
@@ -265,9 +269,9 @@ class Proofs:
         self._bounds: Kept[int, ArrivalBound] = {}
 
     def against(self, instances: Sequence[Instance], targets: Targets) -> str:
-        """Return why `instances`, all on the state, cannot all go to their `targets`, or "".
+        """Return why `instances`, all placed, cannot all move to their `targets`, or "".
 
-        The reason is proved.  Cost: nodes x sizes of instances, once for each group.
+        The reason is proved.  Cost: nodes × sizes of instances, once for each group.
         """
         state, nodes = self._context.state, self._context.cluster.nodes
         reachable = self._mover.ranking.reachable
@@ -306,16 +310,17 @@ class Proofs:
         return derived(self._bounds, group.index, now, compute)
 
     def _reserving(self, group: Group) -> frozenset[int]:
-        """Return the nodes of `group` with enough free memory if any single peer fails."""
+        """Return the nodes of `group` with enough free memory for the failure of any peer."""
         state = self._context.state
         return frozenset(index for index in group.nodes if not state.fails_n1(index))
 
     def _short(
         self, instances: Sequence[Instance], bounds: Sequence[ArrivalBound], reach: frozenset[int]
     ) -> str:
-        """Return the resource that the nodes of `reach` lack for `instances`, in words, or ""."""
+        """Return in words which resource nodes `reach` lack for `instances`; "" if unproved."""
         for number, kind in enumerate(KINDS):
-            # The amounts that must fit on one node each; a colocation group is one amount
+            # The amounts of instances, each of which must fit on one node. A colocation group is
+            # one amount.
             units, where = self._context.units, self._context.state.where
             alone: list[float] = []
             together: dict[object, float] = {}
@@ -346,7 +351,7 @@ class Proofs:
 def _in_words(
     kind: Kind, measure: Measure, wanted: float, have: float, instances: Sequence[Instance]
 ) -> str:
-    """Return the proof in words: the amounts needed and available, by `measure`."""
+    """Return the proof in words: the amounts wanted and available, by `measure`."""
     unit = kind.unit
     if isinstance(measure, AtLeast):
         size = f"{measure.least:.12g}{unit} {kind.name}"

@@ -1,8 +1,8 @@
-"""Moves of instances to other groups, ranked like the placements of a new instance.
+"""Move instances to other groups, with the ranking of placements of new instances.
 
-The best placements of the groups are compared by the group's allocation policy, then by the score
-over all nodes.  A placement is a candidate only if the limits of the nodes, global N+1, and the
-steps that lead there allow it.
+The best placements of the groups are compared by the allocation policy of the group, then by the
+score over all nodes.  A placement is a candidate only if the limits of the nodes, global N+1, and
+the steps that lead to it allow it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["Mover"]
 
 MOST_REJECTIONS = 2
-"""After so many rejections by N+1, a group is skipped if one ranking places several instances."""
+"""The number of rejections by N+1 after which a group is left out.
+
+This applies if several instances share one ranking.
+"""
 
 HARDLY_MORE = 1.1
-"""A rejected instance counts for others if its memory is at most so many times as much."""
+"""The factor by which a rejected instance may be larger and still predict a rejection."""
 
 
 class Mover:
@@ -42,12 +45,14 @@ class Mover:
 
     Attributes
     ----------
+    ranking:
+        Ranks the placements over all groups.
     gave_up_early:
-        Whether the last instance without a place was given up before every node was checked; only
-        if several instances are placed by one ranking.
+        Whether the last search without a result did not check every node. This happens only if
+        equal instances share one ranking.
     doubtful:
-        Whether a place was rejected that another order of the moves, or an exact check of N+1,
-        might allow. Callers reset it. A search that sets it proves nothing.
+        Whether a placement was rejected that another order of the moves, or an exact check of
+        N+1, might allow. Callers reset it. A search that sets it proves nothing.
     """
 
     __slots__ = (
@@ -72,7 +77,7 @@ class Mover:
         self.doubtful = False
 
     def put(self, instance: Instance, nodes: Nodes) -> None:
-        """Move `instance` to `nodes` in the state; with (), only remove it."""
+        """Move `instance` to `nodes` in the state; if `nodes` is (), only remove it."""
         state = self.context.state
         present = state.where.get(instance.name, ())
         if present == nodes:
@@ -83,7 +88,7 @@ class Mover:
             state.place(instance, nodes)
 
     def immovable(self, instance: Instance) -> str:
-        """Return why `instance` cannot change its group at all, or ""."""
+        """Return why `instance` cannot move to any other group; "" if it can."""
         relations = self.context.affinity.relations
         if instance.forthcoming:
             return "it does not exist yet"
@@ -99,9 +104,9 @@ class Mover:
         return ""
 
     def relocate(self, instance: Instance, groups: Sequence[Group]) -> MoveResult:
-        """Return the best place for `instance` in one of `groups`, with the steps that lead there.
+        """Return the move of `instance` to the best placement in `groups`, or why there is none.
 
-        The state has the instance on its present nodes, and is unchanged in the end.
+        The instance is on its present nodes in the state, which is restored.
         """
         hindered = self.immovable(instance)
         if hindered:
@@ -124,10 +129,10 @@ class Mover:
         return MoveResult(message=self._why(instance, groups, rejected))
 
     def _queued(self, instance: Instance, groups: Sequence[Group]) -> _Queue | None:
-        """Return the places left over by equal instances before, if rankings are shared.
+        """Return the placements that equal instances before have left, if they share a ranking.
 
-        Places on nodes that have received an instance since are skipped; on other nodes the limits
-        are unchanged.
+        Placements on nodes that have received an instance since then are left out; on other nodes,
+        the limits are unchanged. None if instances do not share a ranking.
         """
         if not self.ranking.shares_rankings or not self.context.plain:
             return None
@@ -142,7 +147,7 @@ class Mover:
         return queue
 
     def only(self, instance: Instance, nodes: Nodes) -> MoveResult:
-        """Return the move of `instance` to exactly these nodes, if it is possible now."""
+        """Return the move of `instance` to exactly `nodes`, or why it is not possible now."""
         context, state = self.context, self.context.state
         group = context.cluster.nodes[nodes[0]].group
         evaluator, before = context.evaluator(group), state.where[instance.name]
@@ -159,12 +164,15 @@ class Mover:
         return MoveResult(message=f"group {group.name} cannot take it")
 
     def tolerance(self, group: Group) -> FailureTolerance:
-        """Return the N+1 check of `group`, as the state is now."""
+        """Return the N+1 check of `group` in the present state."""
         evaluator = self.context.evaluator(group)
         return evaluator.scope.tolerance(evaluator.rules)
 
     def places(self, instance: Instance, groups: Sequence[Group]) -> Iterator[tuple[float, Nodes]]:
-        """Yield scores and places in `groups` that limits allow; `instance` is not placed."""
+        """Yield placements in `groups` that limits allow, with scores.
+
+        `instance` must not be placed.
+        """
         if self.immovable(instance):
             return
         for group in self.ranking.open(instance, groups):
@@ -173,7 +181,7 @@ class Mover:
                 yield from candidates.row(number)
 
     def _way(self, instance: Instance, group: Group, nodes: Nodes) -> Move | None:
-        """Return the move to an acceptable placement; None if the steps or N+1 do not allow it."""
+        """Return the move to the placement `nodes`; None if its steps or N+1 do not allow it."""
         rejections = self._rejections_of(group)
         key = instance.shape
         if rejections.hold(key, nodes):
@@ -194,11 +202,11 @@ class Mover:
         return move
 
     def _note_doubt(self, instance: Instance, group: Group) -> None:
-        """Set `doubtful` if the end of a plan could keep N+1 in spite of a rejection by N+1.
+        """Set `doubtful` if the final state of a plan could keep N+1 despite a rejection by N+1.
 
-        An instance that comes is checked more strictly than the end if a failure is not tolerated
-        already, with ``no-worse``. The other modes restart instances one by one, each on the best
-        node: another choice of nodes might restart all.
+        With ``no-worse``, if a failure is not tolerated already, an instance that arrives is
+        checked more strictly than a final state. The other modes restart instances one by one, each
+        on the best node: another choice of nodes might restart all.
         """
         context = self.context
         rules = context.evaluator(group).rules
@@ -214,7 +222,7 @@ class Mover:
             self.doubtful = True
 
     def keeps_n1(self, instance: Instance, group: Group, nodes: Nodes) -> bool:
-        """Return whether N+1 allows `instance` on `nodes` of `group`; rejections are kept."""
+        """Return whether N+1 allows `instance` on `nodes` of `group`; rejections are remembered."""
         rejections, key = self._rejections_of(group), instance.shape
         if rejections.hold(key, nodes):
             return False
@@ -224,7 +232,7 @@ class Mover:
         return False
 
     def way(self, instance: Instance, nodes: Nodes) -> Move | None:
-        """Return the move to a placement that limits and N+1 allow; None if there is none."""
+        """Return the move to `nodes`, which limits and N+1 allow; None if no steps lead to them."""
         if not instance.needs_secondary:
             before = self.context.state.where[instance.name]
             return Move(instance, before, nodes, [(FAILOVER_TO, nodes[0])])
@@ -235,10 +243,10 @@ class Mover:
         return move_pair(self.context, steps, instance, nodes[:1], nodes[1:]).best
 
     def _rejected_before_others_move(self, instance: Instance, node: int) -> bool:
-        """Return whether a constraint forbids `node` as long as all others are where they are now.
+        """Return whether a constraint forbids `node` as long as no other instance has moved.
 
-        Instances that have not moved yet bind no others while places are chosen, but moves are made
-        in turn.
+        While placements are chosen, instances that have not moved yet do not restrict others, but
+        moves are made one after the other.
         """
         affinity = self.context.affinity
         waiting, affinity.pending = affinity.pending, set()
@@ -248,12 +256,12 @@ class Mover:
             affinity.pending = waiting
 
     def _rejections_of(self, group: Group) -> _Rejections:
-        """Return the placements that N+1 has rejected in `group` since it last changed."""
+        """Return the placements in `group` that N+1 has rejected since the group last changed."""
         now = [self.context.state.stamps[index] for index in group.nodes]
         return derived(self._rejections, group.index, now, _Rejections)
 
     def _why(self, instance: Instance, groups: Sequence[Group], rejected: int) -> str:
-        """Return why `instance` cannot be placed in any of `groups`."""
+        """Return in words why `instance` cannot be placed in any of `groups`."""
         if not groups:
             return "no other group has access to its storage"
         reasons = self.ranking.closed(instance)
@@ -267,7 +275,7 @@ class Mover:
                 "or cannot be reached step by step"
             )
         offers = self.ranking.offers
-        if offers is None:  # one pass over all nodes does not count the rejections of each group
+        if offers is None:  # a ranking of all nodes has no rejections by group
             offers = collect_offers(self.context, AllocationRequest(instance, groups, new=False))
         return offers.line or "the other groups have no nodes"
 
@@ -282,28 +290,30 @@ class _Rejections:
         self._memory: list[int] = []
 
     def add(self, key: tuple[object, ...], nodes: Nodes, memory: int) -> None:
-        """Record that N+1 rejects instances of this shape and memory on `nodes`."""
+        """Record that N+1 rejects instances with the shape `key` and `memory` MiB on `nodes`."""
         self._places.setdefault(key, set()).add(nodes)
         self._memory.append(memory)
 
     def hold(self, key: tuple[object, ...], nodes: Nodes) -> bool:
-        """Return whether that rejection is known."""
+        """Return whether a rejection of instances with the shape `key` on `nodes` is recorded."""
         return nodes in self._places.get(key, ())
 
     def count(self, memory: int) -> int:
-        """Return the number of rejections of instances hardly larger than `memory`, or smaller."""
+        """Return how many recorded rejections predict one for an instance of `memory` MiB."""
         return sum(1 for other in self._memory if other <= HARDLY_MORE * memory)
 
 
 class _Queue:
-    """Ranked places that several equal instances use, one after the other.
+    """Ranked placements that several equal instances use, one after the other.
 
     Attributes
     ----------
+    key:
+        The attributes that these instances have in common.
     left:
-        How many more instances may take from it.
+        How many more instances may use the ranking.
     taken:
-        The nodes that have been chosen.
+        The nodes that have received an instance.
     """
 
     __slots__ = ("_places", "key", "left", "taken")

@@ -1,14 +1,14 @@
-"""Greedy packing: a fast test whether all instances of a group fit into other groups.
+"""Pack greedily: a fast test whether all instances of a group fit into other groups.
 
 Instances are placed one after the other, each on the first node of an order that accepts it. Scores
-are not compared, so a test costs about as much as its moves.  Only the group that is emptied in the
-end needs good placements; for other groups only the result of the test matters.
+are not compared, so a test costs about as much as its moves.  Only the group that the plan empties
+needs good placements; for other groups, only the result of the test matters.
 
 The orders (`iallocator.planners.node_orders`) are worst fit, best fit beside spare nodes, and two
-that keep N+1 by construction.  The result of these two is checked against the failures of the
-initial state at the end.
+that keep N+1 by construction.  The result of these two is compared with the failures of the initial
+state at the end.
 
-Where few instances fill a node, best fit wastes memory: then an integer program fills the nodes
+If few instances fill a node, best fit wastes memory. Then an integer program fills the nodes
 exactly (`iallocator.packing.fill_exactly`).
 """
 
@@ -53,28 +53,28 @@ if TYPE_CHECKING:
 __all__ = ["pack"]
 
 WASTES = (1, 0.5, 0)
-"""The memory of a spare node that is assumed to stay empty, in sizes of the largest instance."""
+"""The memory of a spare node that is assumed to stay empty, as a share of the largest instance."""
 
 PRIMARIES, SECONDARIES = 12, 4
 """How many of the first nodes are tried, and how many secondaries for each of them."""
 
 MANY, PATIENCE = 100, 2
-"""The most nodes that are tried if N+1 rejects some; the rejections after which a group is left."""
+"""The largest number of nodes tried if N+1 rejects some; the rejections that end a group."""
 
 
 def pack(
     mover: Mover, instances: Sequence[Instance], targets: Targets, careful: bool = True
 ) -> list[Move] | None:
-    """Return moves of all `instances` to the groups in `targets`, or None if none were found.
+    """Return moves of all `instances` to the groups in `targets`; None if none were found.
 
-    The state of `mover` is unchanged in the end.  Limits, and the steps that lead to a place, are
-    checked for each move.  N+1 is checked once at the end, by bounds: if a failure is tolerated
-    with all instances there, it is tolerated with some of them.  If bounds do not decide and
-    `careful` is set, N+1 is checked for each place in another attempt.  Without `careful`, only the
-    result of the test matters, and the orders that keep N+1 by construction are tried first.
+    The state of `mover` is restored.  Limits, and the steps that lead to a placement, are checked
+    for each move.  N+1 is checked once at the end, by bounds: a failure that is tolerated with all
+    instances there is tolerated with some of them.  If the bounds do not decide and `careful` is
+    set, N+1 is checked for each placement in another attempt.  Without `careful`, only the result
+    of the test matters, and the orders that keep N+1 by construction are tried first.
     """
     if not mover.context.plain or any(one.exclusion or one.desired for one in instances):
-        return None  # the places of some instances depend on where others are
+        return None  # the possible nodes of some instances depend on the nodes of others
     if not careful:
         made = _reserve_first(mover, instances, targets)
         if made is None:
@@ -93,7 +93,10 @@ def pack(
 
 
 class _Placing(GreedyPacking):
-    """Moves instances to the groups in `targets`; if `careful`, N+1 is checked for each place."""
+    """Moves instances to the groups in `targets`, with the nodes in a given order.
+
+    `careful`: whether N+1 is checked for each placement.
+    """
 
     __slots__ = ("_careful", "_mover", "_targets")
 
@@ -106,7 +109,10 @@ class _Placing(GreedyPacking):
         self._careful = careful
 
     def place_all(self, instances: Sequence[Instance]) -> list[Move] | None:
-        """Move all `instances`; return None if one does not fit.  The state must be in a trial."""
+        """Move all `instances`, and return the moves; None if one does not fit.
+
+        The caller must undo the changes of the state.
+        """
         made: list[Move] = []
         for instance in instances:
             check()
@@ -117,7 +123,10 @@ class _Placing(GreedyPacking):
         return made
 
     def first_allowed(self, instance: Instance, before: Nodes) -> Move | None:
-        """Return the move to the first place that is allowed; None if the first nodes reject it."""
+        """Return the move to the first placement that is allowed; None if there is none.
+
+        Only the first nodes of the order are tried.
+        """
         mover, state, order = self._mover, self.state, self.order
         nodes, groups = mover.context.cluster.nodes, self._targets(instance)
         many = self._careful or isinstance(order, ReserveFirst)
@@ -148,10 +157,10 @@ class _Placing(GreedyPacking):
         return None
 
     def _secondaries(self, instance: Instance, primary: int) -> list[int]:
-        """Return the best secondaries beside `primary`: those with most memory left then.
+        """Return the preferred secondaries beside `primary`: those with most memory left.
 
-        In the order `ReserveFirst`, the secondaries come first that have to reserve least
-        additional memory.
+        In the order `ReserveFirst`, secondaries that must reserve the least additional memory come
+        first.
         """
         state, group = self.state, self.state.cluster.nodes[primary].group
         free, reserved, peers = state.columns[MEMORY], state.reserved, state.peers
@@ -174,16 +183,16 @@ class _Placing(GreedyPacking):
         return nsmallest(SECONDARIES, able, lambda k: (max(0, reserved_with(k) - kept(k)), left(k)))
 
 
-# Orders that bounds of failures check at the end
+# Orders with a check at the end, by bounds of failures
 
 
 def _checked_by_bounds(
     mover: Mover, instances: Sequence[Instance], targets: Targets
 ) -> tuple[list[Move] | None, int | None]:
-    """Return the moves of the first order for which bounds show at the end that N+1 holds.
+    """Return the moves of the first order for which bounds prove at the end that N+1 is kept.
 
-    Otherwise return None and the number of the order with the fewest undecided failures; None
-    again if the instances fit in no order.
+    If no order is proved, return None and the number of the order with the fewest undecided
+    failures, or None if the instances fit in no order.
     """
     undecided: list[tuple[int, int]] = []
     for number, order in enumerate(_orders(mover, instances, targets)):
@@ -199,7 +208,7 @@ def _checked_by_bounds(
 
 
 def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Iterator[NodeOrder]:
-    """Return the orders to try: worst fit, then best fit beside fewer and fewer spare nodes."""
+    """Yield the orders to try: worst fit, then best fit beside fewer and fewer spare nodes."""
     state = mover.context.state
     yield WorstFit(state, any(instance.local for instance in instances))
     groups = {group.index: group for one in instances for group in targets(one)}.values()
@@ -217,7 +226,7 @@ def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> It
 
 
 def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[Failure]:
-    """Return the failures that must be tolerated and that bounds do not prove tolerated."""
+    """Return failures that must be tolerated after the moves, if bounds prove nothing."""
     context = mover.context
     cluster = context.cluster
     undecided: list[Failure] = []
@@ -232,7 +241,10 @@ def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[Failure]:
 
 
 def _not_tolerated_before(mover: Mover, failing: Sequence[Failure]) -> bool:
-    """Return whether no failure in `failing` is tolerated now, if only tolerated ones count."""
+    """Return whether no failure in `failing` is tolerated now, so that N+1 does not require it.
+
+    The result is False in modes that compare more than this.
+    """
     cluster = mover.context.cluster
     for group in {cluster.nodes[one[0]].group for one in failing}:
         rules = mover.context.evaluator(group).rules
@@ -248,8 +260,9 @@ def _spares_of(
 ) -> list[int]:
     """Return nodes of `group` that receive no instances, so that they can take over failovers.
 
-    These are the nodes with most free memory, until bounds show that they can take over from a
-    full node.  None where only drbd instances fail over, because nodes keep a reserve for these.
+    These are the nodes with most free memory, as many as bounds require to take over from a full
+    node, if `waste` × the largest instance stays empty on each. The result is [] if only drbd
+    instances fail over, because nodes keep a reserve for these.
     """
     free = state.columns[MEMORY]
     movers = {
@@ -272,7 +285,7 @@ def _spares_of(
 
 
 def _only_failovers(state: State, group: Group) -> bool:
-    """Return whether all instances of `group` fail over, and only memory and pools limit that."""
+    """Return whether all instances of `group` fail over, and only memory and pools limit this."""
     if any(not limit.local for limit in other_limits(group, FREE_MEMORY, POOL_SPACE)):
         return False
     for node in group.nodes:
@@ -295,10 +308,10 @@ def _measured(mover: Mover, group: Group) -> FailureTolerance:
 def _reserve_first(
     mover: Mover, instances: Sequence[Instance], targets: Targets
 ) -> list[Move] | None:
-    """Return moves of all instances, all drbd, in the order `ReserveFirst`; None if there are none.
+    """Return moves of all instances, all drbd, in the order `ReserveFirst`; or None.
 
-    Every failure that must be tolerated is, and with ``no-worse`` each other failure loses at
-    most what it lost before; that is checked at the end.
+    A check at the end ensures that every failure is tolerated that must be, and that with
+    ``no-worse`` each other failure loses at most what it lost before.
     """
     if any(one.required_nodes == 1 for one in instances):
         return None
@@ -331,7 +344,7 @@ def _reserve_first(
 def _reserve_orders(
     mover: Mover, instances: Sequence[Instance], targets: Targets, lost: frozenset[int]
 ) -> Iterator[ReserveFirst]:
-    """Return `ReserveFirst`, then `ExactFill` if the primaries can fill nodes exactly."""
+    """Yield `ReserveFirst`, then `ExactFill` if the primaries can fill nodes exactly."""
     state, reachable = mover.context.state, mover.ranking.reachable
     order = ReserveFirst(state, lost)
     yield order
@@ -352,7 +365,7 @@ def _failover_safe(
 ) -> list[Move] | None:
     """Return moves of all instances, all on shared storage, in the order `FailoverSafe`.
 
-    Returns None if there are none, or if N+1 is not checked by ``no-worse``.
+    None if there are none, or if the mode of N+1 is not ``no-worse``.
     """
     if any(one.required_nodes == 2 for one in instances):
         return None

@@ -1,10 +1,10 @@
-"""Redistribution: instances move to other groups until every group is healthy again.
+"""Repair unhealthy groups: move instances to other groups until every group is healthy.
 
 A group is unhealthy if its offline nodes have instances. It is weakly unhealthy if a failure of one
-of its nodes is not tolerated, or if it has instances that tags spread over groups.  A step of the
-local search repairs one group. The step moves instances, in a fixed order, to healthy groups with
-access to the storage pools of the instance, until the group is healthy.  If one of these instances
-cannot be placed, the step moves no instance of the group.
+of its nodes is not tolerated, or if it has instances that tags spread over groups.  Each step of
+the local search repairs one group. The step moves instances, in a fixed order, to healthy groups
+with access to their storage pools, until the group is healthy.  If one of these instances cannot be
+placed, the step moves no instance of the group.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_EXACT_REPAIRS = 6
-"""With ``--optimal``, so many unhealthy groups at most are repaired by exact search."""
+"""The largest number of unhealthy groups that ``--optimal`` repairs by exact search."""
 
 HEALTHY, WEAK, UNHEALTHY = "healthy", "weakly unhealthy", "unhealthy"
 
@@ -64,13 +64,13 @@ class Health:
     Attributes
     ----------
     stranding:
-        Its offline nodes that hold instances.
+        Indices of its offline nodes that have instances.
     full:
-        Its online nodes without the memory for a failover to them.
+        Indices of its online nodes without the memory for a failover to them.
     doomed:
-        Its online nodes that hold instances which cannot be restarted when the node fails.
+        Indices of its online nodes with a failure that is not tolerated.
     crowded:
-        The instances on its nodes that must be in another group than others there.
+        The instances on its nodes that must be in another group than other instances there.
     """
 
     __slots__ = ("crowded", "doomed", "full", "group", "stranding")
@@ -91,22 +91,22 @@ class Health:
 
     @property
     def state(self) -> str:
-        """`HEALTHY`, `WEAK` or `UNHEALTHY`."""
+        """The health of the group: `HEALTHY`, `WEAK` or `UNHEALTHY`."""
         if self.stranding:
             return UNHEALTHY
         return WEAK if self.full or self.doomed or self.crowded else HEALTHY
 
     @property
     def failing(self) -> list[int]:
-        """The nodes that violate N+1, in their order."""
+        """The indices of the nodes that violate N+1, ascending."""
         return sorted({*self.full, *self.doomed})
 
     def instances_to_move(self, state: State) -> list[Instance]:
         """Return the instances that cause the problems, in the order in which they must leave.
 
-        First come the instances on offline nodes, primaries before secondaries. Next come those
-        that must be in another group. Last come the secondaries, then the primaries, of nodes
-        that violate N+1.
+        First come the instances on offline nodes, primaries before secondaries. Next come the
+        instances that must be in another group. Last come the secondaries, then the primaries, of
+        nodes that violate N+1.
         """
         offline, failing = self.stranding, self.failing
         order = [
@@ -125,12 +125,12 @@ class Health:
         return list(by_name.values())
 
     def troubles(self, state: State) -> int:
-        """Return the number of instances that must leave, plus that of nodes that violate N+1."""
+        """Return the number of instances that must leave plus that of nodes that violate N+1."""
         held = {i.name for index in self.stranding for i in state.instances_on(index)}
         return len(held.union(one.name for one in self.crowded)) + len(self.failing)
 
     def describe(self, nodes: Sequence[Node]) -> str:
-        """Return the problems in words, or ""; `nodes` are those of the cluster."""
+        """Return the problems in words, or ""; `nodes` are all nodes of the cluster."""
         parts = [
             f"node{'s' * (len(indices) > 1)} {named([nodes[k].name for k in indices])} {text}"
             for indices, text in (
@@ -146,7 +146,7 @@ class Health:
 
 
 def stranding(state: State, group: Group) -> list[int]:
-    """Return the offline nodes of `group` that hold instances."""
+    """Return the indices of the offline nodes of `group` that have instances."""
     nodes = state.cluster.nodes
     return [
         index
@@ -156,7 +156,7 @@ def stranding(state: State, group: Group) -> list[int]:
 
 
 def examine(mover: Mover, group: Group) -> Health:
-    """Return the health of `group` as the state is now; ``--n1 off`` skips global N+1."""
+    """Return the health of `group` in the present state; ``--n1 off`` skips global N+1."""
     state, nodes = mover.context.state, mover.context.cluster.nodes
     offline = stranding(state, group)
     online = [i for i in group.nodes if nodes[i].online]
@@ -172,7 +172,7 @@ def examine(mover: Mover, group: Group) -> Health:
 
 
 def crowded(mover: Mover, group: Group) -> list[Instance]:
-    """Return the instances of `group` that must be in another group than others there."""
+    """Return instances of `group` that must be in another group than other instances there."""
     relations, state = mover.context.affinity.relations, mover.context.state
     if relations is None or not relations.group_rules:
         return []
@@ -186,14 +186,16 @@ class RedistributionResult(IntergroupResult):
 
     Attributes
     ----------
+    settings:
+        The settings of the run.
     repairs:
         Each repaired group and its moves, in the order of the plan.
     health:
         Index of a group -> its health before the plan.
     unhealthy:
-        How many groups the planner tried to repair.
+        The number of groups that the planner tried to repair.
     untried:
-        How many other groups are unhealthy; with ``--group``, only that group counts.
+        The number of other unhealthy groups; with ``--group``, at most the named group.
     """
 
     measure = UNHEALTHY_GROUPS
@@ -208,11 +210,11 @@ class RedistributionResult(IntergroupResult):
 
     @property
     def reached(self) -> float:
-        """The number of groups that stay unhealthy."""
+        """The number of groups that stay unhealthy after the plan."""
         return self.untried + self.unhealthy - len(self.repairs)
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Leave out all moves of the group: fewer of them do not repair it."""
+        """Leave out all moves of the group with `problem`, because fewer moves do not repair it."""
         count = 0
         for group, entries in self.repairs:
             count += len(entries)
@@ -221,7 +223,10 @@ class RedistributionResult(IntergroupResult):
         return ""
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Leave out the repair of a group, for `reason`; the scores of later moves change."""
+        """Remove the repair of group `part`, and record `reason` there; return what was removed.
+
+        The scores after the moves of later repairs are adapted.
+        """
         groups = [group for group, _ in self.repairs]
         if part not in groups:
             return ""
@@ -242,7 +247,7 @@ class RedistributionResult(IntergroupResult):
         return f"the repair of group {group.name}"
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return the repair of each group, alone."""
+        """Return each repaired group, with a result that contains only its repair."""
         parts: list[tuple[object, PlanResult]] = []
         for group, entries in self.repairs:
             alone = copy(self)
@@ -252,9 +257,10 @@ class RedistributionResult(IntergroupResult):
         return parts
 
     def failed_parts(self) -> list[tuple[object, str]]:
-        """Return the repaired groups that are not healthy at the end, or that harm another group.
+        """Return the groups with a repair after which a group is not healthy, with reasons.
 
-        If a group is no longer healthy, the last repair that moves instances to it is returned.
+        If another group is no longer healthy, the last repair that moves instances to it is
+        returned.
         """
         if not self.repairs:
             return []
@@ -276,7 +282,7 @@ class RedistributionResult(IntergroupResult):
         ]
 
     def summary(self) -> str:
-        """Return one clause for the administrator: how many groups stay unhealthy."""
+        """Return in one clause how many groups stay unhealthy."""
         left = self.unhealthy - len(self.repairs)
         return (
             f"{left} of {self.unhealthy} unhealthy groups cannot be repaired"
@@ -286,10 +292,10 @@ class RedistributionResult(IntergroupResult):
 
 
 def redistribute(context: IntergroupContext, only: Group | None = None) -> RedistributionResult:
-    """Repair the unhealthy groups of the cluster of `context`, in their order, or only one.
+    """Return a plan that repairs the unhealthy groups of the cluster, in their order, or `only`.
 
-    The score is a count: instances on offline nodes, plus nodes that violate N+1.  If a signal or
-    the time limit ends the search, the plan has the groups that were repaired until then.
+    The score is the number of instances that must leave, plus the number of nodes that violate N+1.
+    If a signal or the time limit ends the search, the plan has the repairs found until then.
     """
     done = RedistributionResult(context)
     search = _Redistribution(context, done, only)
@@ -299,14 +305,14 @@ def redistribute(context: IntergroupContext, only: Group | None = None) -> Redis
 
 
 class _Redistribution:
-    """One redistribution, group by group.
+    """A search that repairs unhealthy groups.
 
     Attributes
     ----------
     hopeless:
         The number of groups that no plan can repair.
     others_ill:
-        Whether other groups are unhealthy, too.
+        Whether more than one group is unhealthy.
     """
 
     def __init__(
@@ -326,7 +332,7 @@ class _Redistribution:
         self.others_ill = False
 
     def run(self) -> str:
-        """Examine all groups, then repair the unhealthy ones; return why it ends."""
+        """Examine all groups, then repair the unhealthy ones; return why the plan ends."""
         done, peers = self.done, self.peers
         for row in done.groups:
             self.health[row.group.index] = examine(self.mover, row.group)
@@ -378,11 +384,11 @@ class _Redistribution:
         return done.summary() if self.healthy else "no group is healthy"
 
     def _repair_most(self, unhealthy: Sequence[Group], others: int) -> None:
-        """Repair more groups by exact search, or prove that no more can be repaired.
+        """Repair more groups by exact search, or prove that no more groups can be repaired.
 
-        `others`: how many other groups stay unhealthy for sure.
+        `others`: the number of other groups that certainly stay unhealthy.
 
-        Cost: a search for each set of more groups than are repaired, the largest first.
+        Cost: a search for each set of more groups than are repaired, the largest sets first.
         """
         lost = [group for group in unhealthy if self.keeps_all(group)]
         possible, certain = [group for group in unhealthy if group not in lost], True
@@ -399,9 +405,10 @@ class _Redistribution:
             self.hopeless = max(self.hopeless, others + left)
 
     def _together(self, groups: Sequence[Group]) -> tuple[list[Move] | None, bool]:
-        """Return moves that repair all `groups`, or None and whether it is proved there are none.
+        """Return moves that repair all `groups`, or None; and whether none is proved possible.
 
-        The moves lead to groups that are healthy now. The proof is about all groups.
+        The moves lead to groups that are healthy now. The proof also considers moves to other
+        groups of `groups`.
         """
         from iallocator.planners.intergroup.relocation import Relocation
 
@@ -429,7 +436,7 @@ class _Redistribution:
         return None, proved
 
     def _replace(self, groups: Sequence[Group], moves: Sequence[Move]) -> None:
-        """Make the repairs of `groups` by `moves` the plan."""
+        """Replace the plan by repairs of `groups` with `moves`."""
         done, nodes = self.done, self.context.cluster.nodes
         for group, _ in done.repairs:
             self.statuses[group.index] = UNDECIDED
@@ -445,9 +452,9 @@ class _Redistribution:
                 _Step(group, entries, len(entries), reason).apply(self)
 
     def _cures(self, step: _Step) -> bool:
-        """Return whether the group is healthy after the moves of `step`, and no other group worse.
+        """Return whether `step` makes its group healthy, and no other group unhealthy.
 
-        If not, the reason is noted.
+        If not, the reason is recorded in the row of the group.
         """
         state, nodes = self.context.state, self.context.cluster.nodes
         with state.trial():
@@ -464,7 +471,10 @@ class _Redistribution:
         return cured
 
     def taken(self, group: Group) -> tuple[list[Instance], str]:
-        """Return the instances that must leave, in order; or why that does not make it healthy."""
+        """Return the instances that must leave `group`, in order; and why it stays unhealthy.
+
+        The reason is "" if the group is healthy without these instances.
+        """
         mover, state = self.mover, self.context.state
         taken: list[Instance] = []
         problem = ""
@@ -505,7 +515,7 @@ class _Redistribution:
         )
 
     def unit(self, instance: Instance) -> list[Instance]:
-        """Return `instance`, and the members of its colocation group in its node group."""
+        """Return `instance` and the members of its colocation group in its node group."""
         cluster, where = self.context.cluster, self.context.state.where
         names = self.context.units.get(instance.name, ())
         group = cluster.group_of(instance)
@@ -514,7 +524,7 @@ class _Redistribution:
         return [instance, *others]
 
     def hindered(self, instance: Instance) -> str:
-        """Return why `instance`, or a member of its colocation group, cannot leave, or ""."""
+        """Return why `instance`, or a member of its colocation group, cannot leave; or ""."""
         for member in self.unit(instance):
             hindered = self.mover.immovable(member)
             if hindered and member is not instance:
@@ -524,9 +534,10 @@ class _Redistribution:
         return ""
 
     def keeps_all(self, group: Group) -> bool:
-        """Return whether `group` stays unhealthy for sure, because instances cannot leave it.
+        """Return whether `group` certainly stays unhealthy, because instances cannot leave it.
 
-        No instance has access to another group, or one on an offline node cannot be moved.
+        Either no instance has access to another group, or an instance on an offline node cannot
+        move.
         """
         held = (i for index in group.nodes for i in self.context.state.instances_on(index))
         return any(map(self.hindered, self.forced(group))) or not any(
@@ -534,7 +545,7 @@ class _Redistribution:
         )
 
     def forced(self, group: Group) -> list[Instance]:
-        """Return the instances on offline nodes of `group`: it is unhealthy unless they leave."""
+        """Return the instances on offline nodes of `group`; it is unhealthy until they leave."""
         state = self.context.state
         held = {i.name: i for k in stranding(state, group) for i in state.instances_on(k)}
         return list(held.values())
@@ -565,8 +576,10 @@ class _Step:
 
     Attributes
     ----------
+    group, entries:
+        The group and the moves.
     taken:
-        The number of instances that have to leave.
+        The number of instances that must leave.
     """
 
     __slots__ = ("_reason", "entries", "group", "taken")
@@ -594,9 +607,9 @@ class _Step:
 
 
 class _Repair(Neighbourhood[_Redistribution, _Step]):
-    """The repair of the first of the `unhealthy` groups that can be repaired.
+    """Repairs of the `unhealthy` groups; the first possible one is used.
 
-    Each group is tried once: repairs of other groups use capacity, and free none.
+    Each group is tried once, because repairs of other groups use capacity, and free none.
     """
 
     name = "repair"
@@ -608,7 +621,7 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
     def best(
         self, state: _Redistribution, objective: Objective, allows: Callable[[_Step], bool]
     ) -> _Step | None:
-        """Return the moves of all instances that make the next group unhealthy."""
+        """Return the repair of the next group that can be repaired; None if there is none."""
         context, count = state.context, len(self._groups)
         for group in self._groups[self._tried :]:
             self._tried += 1
@@ -621,7 +634,7 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
 
     @staticmethod
     def _step(work: _Redistribution, group: Group) -> _Step | None:
-        """Return the moves that make `group` healthy; None, with the reason noted, if not found."""
+        """Return moves that make `group` healthy; None if not found, with the reason in its row."""
         row = work.done.row(group)
         forced = work.forced(group)
         taken, reason = work.taken(group)
@@ -634,7 +647,8 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
         )
         work.statuses[group.index] = done.status
         if done.failed is not None:
-            # With one unhealthy group, all others are targets; other choices of instances differ
+            # The proof is valid if all other groups are targets, and if no other choice of
+            # instances exists
             only_forced = all(any(member in forced for member in work.unit(one)) for one in taken)
             proved = done.status == IMPOSSIBLE and not done.doubtful and only_forced
             if proved and not (work.others_ill or work.keeps_all(group)):

@@ -1,8 +1,8 @@
-"""Exact search for places of instances in other groups, with N+1 in the integer program.
+"""Search placements of instances in other groups exactly, with N+1 in the integer program.
 
-The program has the limits of nodes, and the instances that restart when a node fails
-(`RestartRows`). Each answer is checked move by move. The rows never reject what the end of a plan
-may be, so a program without an answer is a proof.
+The program has the limits of nodes, and restarts the instances of each node that may fail
+(`RestartRows`). Each answer is checked move by move. The rows never reject a placement that a plan
+may reach, so a program without an answer is a proof.
 
 Cost: about instances × nodes² choices; the work is limited by a budget.
 """
@@ -36,31 +36,33 @@ if TYPE_CHECKING:
 __all__ = ["Relocation"]
 
 LARGEST_PROGRAM = 30_000
-"""No larger program is solved: the number of its choices."""
+"""The largest number of choices of a program that is solved."""
 
 ANSWERS_CHECKED = 200
-"""How many answers of the solver are checked."""
+"""The largest number of answers of the solver that are checked."""
 
 
 class Relocation:
-    """A search for places of `instances` in the groups that `targets` has for each.
+    """A search for placements of `instances` in the groups that `targets` has for each.
 
     Parameters
     ----------
     mover:
-        Finds moves; its state has the instances where they are, and is unchanged in the end.
+        Finds moves; in its state, the instances are on their present nodes. The state is restored.
+    instances, targets:
+        The instances to move, and the possible groups of each.
     healthy:
-        Groups that the instances leave, and that must be healthy in the end. Their instances may
-        stay on nodes that are online. By default, all instances must leave.
+        Groups that the instances leave, and that must be healthy after the moves. Instances on
+        their online nodes may stay. (): all instances must leave.
     accepts:
-        Checks the state after the moves.
+        Returns whether the state after the moves is accepted.
 
     Attributes
     ----------
     moves:
         The moves, in an order in which they can be made; None if none were found.
     proved:
-        Whether no plan has such an end.
+        Whether it is proved that no such moves exist.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Relocation:
         self.proved = False
 
     def find(self, budget: Deadline) -> Relocation:
-        """Search within `budget`."""
+        """Search within `budget`; return this object, with its result."""
         if not self._context.plain or not available() or budget.must_end:
             return self
         problem = self._problem()
@@ -111,7 +113,7 @@ class Relocation:
         )
 
     def _problem(self) -> Problem:
-        """Return the program: each instance has one of its places, and failures are tolerated."""
+        """Return the program: each instance gets a placement, and failures are tolerated."""
         context, state = self._context, self._context.state
         cluster, every = context.cluster, {}
         for one in self._instances:
@@ -169,7 +171,7 @@ class Relocation:
         return problem
 
     def _let_stay(self, problem: Problem) -> None:
-        """Raise bounds to what the instances that stay use: limits apply to arrivals."""
+        """Raise bounds to the amounts of instances that may stay: limits apply only to arrivals."""
         staying: dict[tuple[object, ...], float] = {}
         for kind in problem.kinds:
             for choice in kind.choices:
@@ -183,9 +185,10 @@ class Relocation:
                 problem.bounds[row] = lowest, max(highest, amount)
 
     def _rejected(self, chosen: Mapping[str, Nodes]) -> Sequence[str] | None:
-        """Set the moves to the answer `chosen`; return None if they are allowed, or at the end.
+        """Try the moves to the answer `chosen`; return None if they are accepted and stored.
 
-        Otherwise return the names of all instances.
+        None also means that enough answers were checked. Otherwise return the names of all
+        instances, which reject the answer as a whole.
         """
         names = [one.name for one in self._instances]
         moved = [name for name in names if chosen[name] != self._present[name]]

@@ -1,1 +1,1 @@
-"""Moves of a few other instances after which a request can be satisfied."""
+"""Plan a few moves of other instances after which a request can be satisfied."""

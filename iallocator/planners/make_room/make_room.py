@@ -1,4 +1,4 @@
-"""A plan of a few moves after which a request can be satisfied, checked against all limits.
+"""Plan a few moves after which a request can be satisfied, and check them against all limits.
 
 All exact searches of the request share one budget.
 """
@@ -40,12 +40,12 @@ EXACT_SHARE = 0.25
 
 
 class RoomContext(Context):
-    """A context with one work budget for all exact searches.
+    """A context with one budget of work for all exact searches.
 
     Attributes
     ----------
     undecided:
-        Whether one of them ended because its budget was spent.
+        Whether an exact search ended because its budget was spent.
     """
 
     __slots__ = ("_part", "_whole", "undecided")
@@ -57,7 +57,7 @@ class RoomContext(Context):
         self.undecided = False
 
     def budget(self, thoroughness: int = 1) -> Deadline:
-        """Return the budget of the next search: a share of what is left."""
+        """Return the budget of the next exact search: a share of the remaining budget."""
         self.end_search()
         if self._whole is None:
             self._whole = super().budget(thoroughness)
@@ -65,24 +65,24 @@ class RoomContext(Context):
         return self._part
 
     def end_search(self) -> None:
-        """Record whether the last search exhausted its budget."""
+        """Record whether the last exact search spent its budget."""
         if self._whole is not None and self._part is not None:
             self.undecided |= self._part.must_end
         self._part = None
 
 
 CANDIDATES = 500
-"""How many candidates are assumed when one of the two kernels is chosen."""
+"""The assumed number of candidates, which decides whether scores are computed in arrays."""
 
 
 class RoomMade(PlanResult):
-    """The moves that make room for a request.
+    """The moves after which a request fits.
 
     Attributes
     ----------
     proved:
-        Whether it is proved that no plan has fewer moves or less traffic; if there are no moves,
-        that there is no plan.
+        Whether it is proved that no plan has fewer moves, or as many moves with less traffic.
+        Without moves: whether it is proved that there is no plan.
     needed:
         Whether the request needs any moves at all.
     ended:
@@ -110,7 +110,7 @@ class RoomMade(PlanResult):
         return self.needed and not self.moves
 
     def summary(self, most: int) -> str:
-        """Return the result as one clause."""
+        """Return the result as one clause; `most` is the largest permitted number of moves."""
         if not self.needed:
             return "it fits without moves"
         if not self.entries:
@@ -144,9 +144,10 @@ def make_room(
     coming: Sequence[Instance] = (),
     most: int = 1,
 ) -> RoomMade:
-    """Find at most `most` moves after which `request`, with the new instances `coming`, fits.
+    """Return a plan of at most `most` moves after which `request` fits.
 
-    If a signal or the time limit ends the search, the plan is the best one found until then.
+    `coming` are the new instances of the request. If a signal or the time limit ends the search,
+    the plan is the best one found until then.
     """
     context = RoomContext(cluster, settings, _candidates(cluster), coming, deadline=deadline)
     goal = Goal(context, request)
@@ -187,7 +188,10 @@ def make_room(
 def fits_after(
     done: PlanResult, request: Request, settings: Settings, coming: Sequence[Instance]
 ) -> bool:
-    """Return whether `request` can be satisfied after the plan, in a new context."""
+    """Return whether `request` can be satisfied after the moves of `done`, in a new context.
+
+    `coming` are the new instances of the request.
+    """
     context = Context(done.cluster, settings, _candidates(done.cluster), coming)
     replay(context.state, done.moves)
     return Goal(context, request).reached()
@@ -201,7 +205,10 @@ def add_room(
     deadline: Deadline,
     coming: Sequence[Instance],
 ) -> None:
-    """If `reply` does not satisfy `request`, add moves of other instances after which it would."""
+    """If `reply` does not satisfy `request`, add moves of other instances after which it fits.
+
+    `coming` are the new instances of the request. A clause in ``info`` reports the result.
+    """
     if satisfied(request, reply):
         return
     if deadline.over():

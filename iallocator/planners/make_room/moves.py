@@ -1,9 +1,8 @@
-"""The goal of `make-room`, and the moves that it tries.
+"""Define the goal of `make-room`, and the moves that it tries.
 
-The goal: the handler of a request satisfies it in full in the present state.  A move is of one
-instance, or of several that can only move at once.
-
-Instances can only move at once if they must be together on one node or in one failure domain.
+The goal is reached if the handler of a request satisfies it completely in the present state.  A
+move is of one instance, or of several instances that can only move at once, because they must be on
+one node or in one failure domain.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ __all__ = ["Bound", "Goal", "Moves", "satisfied"]
 
 
 def satisfied(request: Request, reply: Reply) -> bool:
-    """Return whether `reply` satisfies `request` in full."""
+    """Return whether `reply` satisfies `request` completely."""
     if not reply.success:
         return False
     return not request.may_be_partial or not reply.result[1]
 
 
 SEVERAL = 3
-"""Cost factor of each of several instances: one by one, alone, and all at once."""
+"""The cost factor of each of several instances, which are tried singly and all at once."""
 
 
 class Goal:
@@ -53,13 +52,13 @@ class Goal:
     request:
         The request.
     concerned:
-        The names of the instances that must not move to make the request possible.
+        The names of the instances that may not be moved to make the request possible.
     left:
-        The nodes that the request evacuates: no other instance may move there.
+        Indices of the nodes that the request evacuates: no other instance may move there.
     asked:
-        The instances that the request moves, if it has several.
+        The instances that the request moves, if it has several; else ().
     price:
-        The cost of `reached`, relative to that of one new instance.
+        The cost of a call of `reached`, relative to the cost for one new instance.
     """
 
     def __init__(self, context: Context, request: Request) -> None:
@@ -73,22 +72,22 @@ class Goal:
         self.price = SEVERAL * (len(self._new) + len(self.asked)) or 1
 
     def hopeless(self) -> bool:
-        """Return whether no moves of other instances can help."""
+        """Return whether no moves of other instances can make the request possible."""
         if any(allocation_request(self._context, one) is None for one in self._new):
             return True
-        # an evacuation of secondaries includes an instance that has none
+        # The request evacuates secondaries, and one of its instances has none
         if not self.request.leaves_primaries and any(len(one.nodes) < 2 for one in self.asked):
             return True
         if not all(one.kind.planners_move for one in self.asked):
             return True
-        # the new instances need more memory than all online nodes have free in all
+        # The new instances need more memory than all online nodes together have free
         new = [one.instance for one in self.request.new if one.recreated is None]
         needed = sum(one.memory for one in new if one.uses_memory)
         free = self._context.state.columns[MEMORY]
         nodes = self._context.cluster.nodes
         if needed > 0 and needed >= sum(max(0, free[n.index]) for n in nodes if n.online):
             return True
-        # the request would move a part of a colocation group: the rest cannot move alone before
+        # The request moves a part of a colocation group, and no plan can move the other part alone
         relations, where = self._context.affinity.relations, self._context.state.where
         if relations is None:
             return False
@@ -101,7 +100,7 @@ class Goal:
         )
 
     def reached(self) -> bool:
-        """Return whether the request can be satisfied now; the state is unchanged."""
+        """Return whether the request can be satisfied now; the state is restored."""
         context, new = self._context, self.needs()
         undecided = context.effort.undecided
         allocation = None
@@ -126,7 +125,7 @@ class Goal:
             context.effort.undecided = undecided
 
     def needs(self) -> Allocate | None:
-        """Return the request, if it creates one new instance beside all present instances."""
+        """Return the request if it only creates one new instance; None for any other request."""
         if self.request.may_be_partial:
             return None
         return next((one for one in self.request.new if one.recreated is None), None)
@@ -144,12 +143,13 @@ class Bound:
     Attributes
     ----------
     units:
-        The instances that move at once; all of them are `movers`.
+        The sets of instances that move at once; all their members are in `movers`.
     pinned:
-        The names of the instances that cannot leave their node alone, `movers` or not.
+        The names of instances that cannot leave their node alone, whether in `movers` or not.
     whole:
-        Whether `units` has all instances that can only move at once. It has if no instance is
-        separated from its colocation group, and failure domains of one kind do not overlap.
+        Whether `units` has all sets of instances that can only move at once. This is so if no
+        instance is separated from its colocation group, and no failure domains of one kind
+        overlap.
     """
 
     def __init__(self, context: Context, movers: Sequence[Instance]) -> None:
@@ -161,7 +161,7 @@ class Bound:
         self.whole = True
         if self._relations is None:
             return
-        # instances that must be on one node
+        # Find instances that must be on one node
         units = self._relations.units()
         pinned: set[str] = set()
         for names in dict.fromkeys(units.values()):
@@ -174,7 +174,7 @@ class Bound:
             pinned.update(present)
             self._add((present,))
         self.pinned = frozenset(pinned)
-        # colocation groups that must be in one failure domain
+        # Find colocation groups that must be in one failure domain
         for names in dict.fromkeys(self._relations.wide_units().values()):
             present = [name for name in names if name in self._where]
             several = dict.fromkeys(units.get(name, (name,)) for name in present)
@@ -184,7 +184,10 @@ class Bound:
             self._add([[name for name in some if name in self._where] for some in several])
 
     def separates(self, one: str, at: int, other: str, there: int) -> bool:
-        """Return whether two instances on these nodes violate a hard constraint between them."""
+        """Return whether two instances on these nodes violate a hard constraint between them.
+
+        Instance `one` is on node `at`, and instance `other` on node `there`.
+        """
         return self._relations is not None and self._relations.separates(one, at, other, there)
 
     def crosses(self, before: int, after: int) -> bool:
@@ -203,7 +206,7 @@ class Bound:
         return any(self.separates(*one, *other) for one in homes for other in homes if one != other)
 
     def _add(self, unit: Sequence[Sequence[str]]) -> None:
-        """Note instances that move at once, if all of them may move."""
+        """Add a unit of instances that move at once, if all of them may move."""
         if all(name in self._movers for some in unit for name in some):
             self.units.append(tuple(tuple(self._movers[n] for n in sorted(s)) for s in unit))
 
@@ -215,22 +218,22 @@ if TYPE_CHECKING:
 
     Ways = tuple[float, Iterator[tuple[Move, ...]]]
 
-    """MiB that are copied, and moves that copy so much: several for a colocation group."""
+    """MiB that a kind of move copies, and its moves: several at once for a colocation group."""
 
 
 LARGEST_MIXED_UNIT = 4
-"""In a unit of more instances, all of them use one kind of move."""
+"""In a unit of more instances, all members use one kind of move."""
 
 
 class Moves:
-    """The moves of instances other than those of `goal`, in the present state of `context`.
+    """The moves of instances that may be moved for `goal`, in the present state of `context`.
 
     Attributes
     ----------
     movable:
-        The instances that may be moved: not those that the request creates or moves.
+        The instances that may be moved: no instance that the request creates or moves.
     complete:
-        Whether no other moves exist: see `Bound.whole`. For large units, not all are tried.
+        Whether all possible moves are tried: see `Bound.whole`. For large units, not all are tried.
     """
 
     def __init__(self, context: Context, goal: Goal) -> None:
@@ -259,11 +262,11 @@ class Moves:
     def up_to(
         self, depth: int, width: int | None = None
     ) -> Iterator[tuple[float, tuple[Move, ...]]]:
-        """Yield all moves of one instance or of up to `depth` instances at once, with MiB copied.
+        """Yield the MiB copied and the moves of each step, of one or of up to `depth` instances.
 
-        Moves with least traffic come first, and those to the emptiest target. `width`: the number
-        of targets of each kind of move; None: all. The state may change between two moves, but
-        must be restored before the next one is taken.
+        Steps that copy least come first; of these, moves to the node with most free memory.
+        `width`: the number of targets of each kind of move; None: all. The state may change between
+        two steps, but must be restored before the next one is taken.
         """
         state, nodes = self._context.state, self._context.cluster.nodes
         order = [node.index for node in nodes if node.online and node.index not in self._goal.left]
@@ -290,13 +293,13 @@ class Moves:
         return [kind for kind in KINDS if kind.drbd == drbd and self._rules.allows_of(kind, *ends)]
 
     def _targets(self, present: Sequence[int], order: Sequence[int]) -> Iterator[int]:
-        """Return the possible targets in the group of the nodes `present`."""
+        """Return the nodes of `order` in the group of the nodes `present`, without these nodes."""
         nodes = self._context.cluster.nodes
         group = nodes[present[0]].group
         return (i for i in order if nodes[i].group is group and i not in present)
 
     def _at_once(self, unit: Unit, depth: int, order: Sequence[int]) -> Iterator[Ways]:
-        """Yield each combination of kinds of moves for instances that must move at once."""
+        """Yield each combination of kinds of moves for a unit that must move at once."""
         members = [one for some in unit for one in some]
         if len(members) > depth:
             return
@@ -313,13 +316,16 @@ class Moves:
     def _choices(
         self, unit: Unit, ways: Sequence[Way], order: Sequence[int], moves: Sequence[Move]
     ) -> Iterator[tuple[Move, ...]]:
-        """Yield all choices of targets that satisfy the constraints, after the chosen `moves`."""
+        """Yield all choices of targets that satisfy the constraints, after the chosen `moves`.
+
+        `ways`: the instances of the unit, each with its kind of move.
+        """
         if len(moves) == len(ways):
             yield tuple(moves)
             return
         instance, kind = ways[len(moves)]
         present = self._context.state.where[instance.name]
-        # the node of instances in the colocation group that have already moved
+        # The node to which members of the colocation group have already moved
         mates = next(some for some in unit if instance in some)
         join = next((move.after[0] for move in moves if move.instance in mates), None)
         targets: Iterable[int] = self._targets(present, order) if kind.targeted else present[:1]
@@ -333,9 +339,10 @@ class Moves:
                 yield from self._choices(unit, ways, order, (*moves, move))
 
     def _suits(self, unit: Unit, move: Move, moves: Sequence[Move]) -> bool:
-        """Return whether `move` may be made with `moves`; of several units, only to another domain.
+        """Return whether `move` may be made after `moves` of other members of `unit`.
 
-        An instance that stays in its failure domain can move alone.
+        If several colocation groups must be in one failure domain, each must change its domain,
+        because an instance that stays in its domain can move alone.
         """
         name, home = move.instance.name, move.after[0]
         if len(unit) > 1 and not self._bound.crosses(move.before[0], home):

@@ -1,12 +1,12 @@
-"""Search the fewest moves that reach a goal, then the least traffic, then the lowest score.
+"""Search the fewest moves that reach a goal; of these, the least traffic, then the lowest score.
 
 Branch and bound tries all plans of one move, then of two moves, and so on, until a plan reaches the
-goal. A local search is not used, because no score shows how far a state is from the goal
+goal. Local search is not used, because no score shows how far a state is from the goal
 (`docs/design/local-search.md`).
 
-Each move must be allowed after the moves before it: limits, affinity, storage pools, N+1.
-Instances that can only move at once do so, and each counts as a move.  If every order of moves was
-tried, the result is proved to have the fewest moves, or it is proved that there is no plan.  The
+Each move must be allowed after the moves before it: limits, affinity, storage pools, N+1. Instances
+that can only move at once are moved at once, and each of them counts as a move.  If every order of
+moves was tried, it is proved that the result has the fewest moves, or that there is no plan.  The
 search for lower scores has a smaller budget.
 
 Cost: exponential in the number of moves; `SEARCH_BUDGET` limits it.
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     """The MiB that a plan copies with these moves, and the moves."""
 
     Changed = frozenset[tuple[str, Nodes]]
-    """Instances that are not on their initial nodes, and their present nodes."""
+    """Names of instances that are not on their initial nodes, with their present nodes."""
 
     Stands = Callable[[Sequence[PlanEntry]], bool]
 
 __all__ = ["WORK_IS_SPENT", "RoomSearch"]
 
 SEARCH_BUDGET = 400_000
-"""Budget of the search in moves × nodes of their group: some seconds."""
+"""Budget of the search in moves × nodes of their group; it lasts for some seconds."""
 
 WORK_IS_SPENT = "the work for it is spent"
 
@@ -61,13 +61,13 @@ ANSWER = 5
 """The cost of checking the goal for one new instance, relative to checking a move."""
 
 SIMULATION_COST = 25
-"""How much effort of simulated failures costs as much as checking a move on one node."""
+"""The effort of simulated failures that costs as much as checking a move on one node."""
 
 TARGETS_OF_A_KIND = 2
-"""How many targets of each kind of move are tried in the first round."""
+"""The number of targets of each kind of move that are tried in the first round."""
 
 EXPOSED = 20
-"""So many plans that violate N+1 during a move are tried, while others may exist."""
+"""The largest number of plans that violate N+1 during a move and are tried before giving up."""
 
 
 class RoomSearch:
@@ -82,13 +82,13 @@ class RoomSearch:
     context, goal, moves:
         The state, the goal, and the possible moves.
     best_moves:
-        The moves; None if no plan was found.
+        The moves of the best plan; None if no plan was found.
     exposing:
         The moves of the best plan that violates N+1 during a move; None if none was found.
     limit:
-        The most MiB that a plan may copy.
+        The largest amount that a plan may copy, in MiB.
     proved:
-        Whether no plan has fewer moves, or as many moves with less traffic.
+        Whether it is proved that no plan has fewer moves, or as many moves with less traffic.
     ended:
         What ended the search early, in words; "" if nothing did.
     """
@@ -119,7 +119,7 @@ class RoomSearch:
         self._answers: dict[Changed, bool] = {}
 
     def run(self) -> None:
-        """Search; if time ends, `best_moves` has the best plan so far.
+        """Search until the best plan is proved, or time ends; `best_moves` then has the best plan.
 
         First only the best targets are tried, so that a plan is found soon.  Then all targets are
         tried, as long as the plan can become better.
@@ -144,7 +144,7 @@ class RoomSearch:
     def keep(self, entries: list[PlanEntry]) -> bool:
         """Keep a plan as the best one; return False if it breaks a limit, or N+1 during a move.
 
-        Its moves have been made in the state.  The score after each move is noted at the move.
+        Its moves have been made in the state.  Each entry gets the score after its move.
         """
         if not self._stands(entries):
             return False
@@ -169,7 +169,7 @@ class RoomSearch:
         return spent or self.context.deadline.over()
 
     def reached(self) -> bool:
-        """Return whether the goal is reached in the present state; each state is checked once."""
+        """Return whether the goal is reached in the present state; a state is checked once."""
         moved = self.moved()
         if moved not in self._answers:
             self.spend(ANSWER * self.goal.price * len(self.context.cluster.nodes))
@@ -177,7 +177,7 @@ class RoomSearch:
         return self._answers[moved]
 
     def moved(self) -> Changed:
-        """Return the instances that are not on their initial nodes, with their nodes."""
+        """Return the instances that are not on their initial nodes, with their present nodes."""
         where = self.context.state.where
         return frozenset(
             (one.name, where[one.name])
@@ -186,7 +186,7 @@ class RoomSearch:
         )
 
     def spend(self, amount: int) -> None:
-        """Subtract `amount` and the failures simulated since the last call from the budget."""
+        """Subtract from the budget `amount`, and the failures simulated since the last call."""
         effort = self.context.effort.work[SIMULATIONS]
         if effort < self._effort:
             amount += int((self._effort - effort) / SIMULATION_COST)
@@ -195,12 +195,12 @@ class RoomSearch:
 
 
 class _Plans(BranchAndBound):
-    """Searches for the plan of `depth` moves with least traffic; each decision makes one move.
+    """A search for the plan of `depth` moves with least traffic; each decision makes one move.
 
-    Instances that can only move at once take a decision each, but only the first is a choice.
-
-    `width`: how many targets of each kind of move are tried; None: all.  `by_score`: plans with as
-    many moves and as much traffic as the best one are better if their score is lower.
+    If instances can only move at once, the first decision chooses the moves of all of them; each
+    other one has a decision without a choice. `width`: the number of targets of each kind of move;
+    None: all.  `by_score`: plans with as many moves and as much traffic as the best plan are better
+    if their score is lower.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class _Plans(BranchAndBound):
         self._search = search
         self._width = width
         self._by_score = by_score
-        self._made: list[Choice] = []  # of all decisions
+        self._made: list[Choice] = []  # the choices of all decisions so far
         self._count = 0  # moves made
         self._trials: list[Trial] = []  # one for each decision, to undo it
         self._possible = True  # no fast test has rejected the last decision
@@ -226,14 +226,14 @@ class _Plans(BranchAndBound):
 
     def branches(self, depth: int) -> Iterator[tuple[Cost, Choice]]:
         copied = self._made[-1][0] if self._made else 0.0
-        if depth < self._count:  # the last choice has made this move, too
+        if depth < self._count:  # an earlier decision has made this move, too
             yield (self._depth, copied), (copied, ())
             return
         for price, moves in self._search.moves.up_to(self._depth - depth, self._width):
             yield (self._depth, copied + price), (copied + price, moves)
 
     def enter(self, depth: int, choice: Choice) -> None:
-        """Make the moves, unless a new primary is not allowed on its node or lacks the memory."""
+        """Make the moves of `choice`, unless a new primary is forbidden or lacks the memory."""
         search, (_, moves) = self._search, choice
         state = search.context.state
         self._made.append(choice)
@@ -264,15 +264,15 @@ class _Plans(BranchAndBound):
         if not moves:
             return True
         left, alone = self._depth - self._count, len(moves) == 1
-        # for one new instance, the goal is checked before the moves, which may need many
-        # simulated failures: other plans lead to this state, too
+        # For one new instance, the goal is checked before the moves: a check of moves may need
+        # many simulated failures, and other plans lead to this state, too
         if left == 0 and search.goal.price <= 1 and not self._reaches():
             return False
         if not all(self._legal(search, move, alone) for move in moves):
             return False
         if not (alone or _keeps_n1(search.context, moves)):
             return False
-        # other moves that copy no more may have led to this state before
+        # Other moves that copy no more may have led to this state before
         changed = search.moved()
         if self._seen.get((left, changed), inf) <= copied:
             return False
@@ -290,7 +290,7 @@ class _Plans(BranchAndBound):
         return self._search.keep(entries)
 
     def _reaches(self) -> bool:
-        """Return whether the goal is reached, with a lower score if scores are compared."""
+        """Return whether the goal is reached, and with `by_score`, whether the score is lower."""
         search = self._search
         if self._by_score and search.best_moves:
             nodes = range(len(search.context.cluster.nodes))
@@ -303,13 +303,13 @@ class _Plans(BranchAndBound):
     def _legal(search: RoomSearch, move: Move, alone: bool) -> bool:
         """Return whether `move`, which has been made, is allowed.
 
-        If it is not `alone`, the other instances of its colocation group have moved, too. N+1 is
-        then checked after all of them, because it may be lost in between.
+        If it is not `alone`, the other instances of its colocation group have moved, too. Then N+1
+        is checked after all these moves, because it may be violated between them.
         """
         context, state = search.context, search.context.state
         group = context.cluster.nodes[move.after[0]].group
         search.spend(len(group.nodes))
-        # a node on which the instance runs only for a while
+        # The node on which the instance runs only during the move
         passed = move.before[1:] if len(move.steps) > 2 else ()
         with state.trial():
             _reversed(move).apply(state)
@@ -324,7 +324,7 @@ class _Plans(BranchAndBound):
 def _keeps_n1(context: Context, moves: Sequence[Move]) -> bool:
     """Return whether N+1 is kept after `moves`, which have been made at once.
 
-    Moves off nodes that are not online need not keep it.
+    Moves off nodes that are not online need not keep N+1.
     """
     state, nodes = context.state, context.cluster.nodes
     if not any(nodes[move.before[0]].online for move in moves):
@@ -341,5 +341,5 @@ def _keeps_n1(context: Context, moves: Sequence[Move]) -> bool:
 
 
 def _reversed(move: Move) -> Move:
-    """Return the move that leads back to where `move` began."""
+    """Return the move that undoes `move`."""
     return Move(move.instance, move.after, move.before)
