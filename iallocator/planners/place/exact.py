@@ -1,12 +1,13 @@
-"""Places for all instances, or for as many as possible: an integer program with lazy constraints.
+"""Place all instances, or as many as possible, by an integer program with lazy constraints.
 
-Pacemaker's rules never revise a choice, so they may leave an instance out. Here all instances are
-placed at once. The integer program has the linear constraints. Its answers are checked against all
-rules: limits, scores that are not negative, capacities, affinity, N+1. A rejected answer becomes a
-constraint, and the program is solved again.
+Pacemaker's rules never revise a choice, so they can leave out an instance for which another
+placement of the other instances has capacity. The integer program places all instances at once. It
+lists only nodes with scores that are not negative, and has rows for capacities and other linear
+constraints. Each answer of the solver is checked against the limits of nodes, affinity and N+1. A
+rejected answer becomes a further constraint, and the program is solved again.
 
-Cost: the places of all instances are listed, m n of them for *m* instances on one node each and *n*
-nodes; the program is exponential at worst, and has a budget of work.
+Cost: the program lists the places of all instances, m n places for *m* instances on one node each
+and *n* nodes. The solver takes exponential time in the worst case; a budget limits its work.
 """
 
 from __future__ import annotations
@@ -40,33 +41,35 @@ if TYPE_CHECKING:
 __all__ = ["place_exactly", "why_not_begun"]
 
 COST_OF_ALL = 0.25
-"""The cost of all moves and all scores together is at most this."""
+"""The maximum cost of all moves and all scores of an answer together."""
 
 HIGHEST_PENALTY = 8.0
 """The maximum cost of a violated soft constraint.
 
-The unit is the difference between the best and the worst score of an instance, or a change of one
-of its nodes. The maximum is more than the cost of moving both instances away from each other.
+The unit is the difference between the best and the worst score of an instance. A change of one node
+of an instance costs 1. The maximum is more than the cost of moving both instances of a violated
+constraint.
 """
 
 NODE_ROWS = ("limit", "pool", "tag", "used", "peer")
-"""The kinds of rows that are limits of nodes."""
+"""The kinds of the rows that express limits of nodes."""
 
 KEEP_RUNNING = 2_000_000
-"""The tag keep-running adds this to a priority: more than the highest priority."""
+"""The amount that the tag keep-running adds to a priority; it exceeds the highest priority."""
 
 
 def why_not_begun(one: SchedulingPass) -> str:
-    """Return why an exact search after the pass `one` could not end, or "" if it can.
+    """Return why exact search is not started for the instances of the pass `one`; "" if it can be.
 
-    The search lists all places of all instances; as many as it may list are counted here.
-    The state is that before the pass, and is left as it is.
+    Exact search lists all places of all instances, and its budget limits their number. This
+    function lists the places up to that number. The state must be that before the pass. It is not
+    changed.
     """
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
     budget = one.context.budget(one.context.settings.thoroughness)
     most = int(budget.work[LISTED])
     if budget.must_end:
-        return ""  # the search reports it
+        return ""  # the search reports that its budget is used up
     with one.context.state.trial():
         one.take_off()
         counted = budget.take(_Rows(one, order).all_places(), LISTED)
@@ -79,11 +82,12 @@ def why_not_begun(one: SchedulingPass) -> str:
 
 
 def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult:
-    """Find places for all instances, or for more than all but those `left_out`.
+    """Return the result of exact search for places of all instances of the pass `one`.
 
-    Instances with a higher priority come first. `one` is a pass that has not been run: instances
-    that may move are not placed, and other instances are on their present nodes. The state is
-    unchanged in the end.
+    If not all instances can be placed, those with a higher priority take precedence. An answer
+    counts only if it is better than one that leaves out `left_out`. `one` must not have been run:
+    instances that may move are not placed, and other instances are on their present nodes. The
+    state is not changed.
     """
     context = one.context
     order = [place.instance for place in one.in_order if not one.stuck(place.instance)]
@@ -99,7 +103,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
             present = {i.name: one.places[i.name].before for i in order}
             stay = check.some_may_stay and rows.may_all_stay(program)
             if stay and check.broken(present) is None:
-                # none is left out: a better placement is not searched for longer than usual
+                # No instance is left out if all stay, so the thoroughness adds no work here
                 part = budget.part(1 / context.settings.thoroughness)
                 joint.status = find_all_or_most(program, check.broken, part, joint.most)
                 if joint.status != FOUND:
@@ -114,7 +118,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
 
 
 class _Rows:
-    """The integer program of one pass."""
+    """The integer program that places the instances `order` of the pass `one`."""
 
     def __init__(self, one: SchedulingPass, order: Sequence[Instance]) -> None:
         self._one = one
@@ -125,7 +129,7 @@ class _Rows:
         self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
     def problem(self, budget: Deadline) -> Problem | None:
-        """Return the program of all places of all instances; None if there is no budget."""
+        """Return the program with every place of every instance; None if the budget has ended."""
         one = self._one
         constraints: list[ConstraintRows] = [
             self._affinity,
@@ -156,10 +160,10 @@ class _Rows:
         return collected.problem()
 
     def may_all_stay(self, problem: Problem) -> bool:
-        """Return whether all instances may stay, as far as rows say that the check does not know.
+        """Return whether all instances may stay on their nodes, by the rows that `_Check` skips.
 
-        The rows of the limits of nodes are left out: an instance may stay on a node that has too
-        little for all of its instances.
+        The limits of nodes are ignored: an instance may stay on a node that lacks capacity for all
+        of its instances. Soft constraints are ignored, too.
         """
         used: dict[Row, float] = {}
         soft: set[Row] = set()
@@ -180,17 +184,25 @@ class _Rows:
         )
 
     def all_places(self) -> Iterator[tuple[float, Nodes]]:
-        """Return every place of every instance, each as if no other instance moved."""
+        """Yield (cost, nodes) for every place of every instance; see `_places`."""
         for instance in self._order:
             yield from self._places(instance)
 
     def _penalty_of(self, one: str, other: str, weight: float) -> float:
-        """Return the cost of a violated soft constraint between two instances of the program."""
+        """Return the cost of a violated soft constraint between the instances `one` and `other`.
+
+        `weight` is the penalty of the constraint, in units of scores.
+        """
         both = (self._one.places[name].instance for name in (one, other))
         return self._unit * max(self._scaled_penalty(each, weight) for each in both) / 4
 
     def _scaled_penalty(self, instance: Instance, penalty: float) -> float:
-        """Return a penalty in units of the span of scores; without a span it precedes staying."""
+        """Return `penalty` in units of the span of scores, at most `HIGHEST_PENALTY`.
+
+        The span is the difference between the best and the worst score of `instance` on usable
+        nodes. If all scores are equal, the result is at least half of `HIGHEST_PENALTY`: a violated
+        constraint then costs as much as the most expensive place, or more.
+        """
         one = self._one
         weights = one.weigher.of(instance, one.homes.get(instance.name))
         usable = [w for w, may in zip(weights, one.facts.usable) if may and w >= 0]
@@ -206,20 +218,23 @@ class _Rows:
         return one.facts.of(instance).priority + first
 
     def priorities(self) -> dict[str, int]:
-        """Return the priority of each instance.
+        """Return name of an instance -> its priority, increased by the tag keep-running.
 
-        If not all instances can be placed, those of higher priority take precedence.
+        If not all instances can be placed, those with a higher priority take precedence.
         """
         return {instance.name: self._priority(instance) for instance in self._order}
 
     def _places(self, instance: Instance) -> Iterator[tuple[float, Nodes]]:
-        """Return every acceptable place of an instance with its cost; no other instance moves."""
+        """Yield (cost, nodes) for every acceptable place of `instance`, the primary first.
+
+        Each place is checked alone: no other instance that may move is placed.
+        """
         one = self._one
         place = one.places[instance.name]
         weights = one.weigher.of(instance, one.homes.get(instance.name))
         highest = max(weights)
         span = float(highest - min(weights)) or 1.0
-        # The node of an instance that stays, and that this one must be with
+        # companion: the node of a member of the instance's colocation set that stays
         companion, group = None, one.facts.of(instance).group
         for other in one.places.values() if group else ():
             stays = other.instance.name not in self._names and other.runs
@@ -254,7 +269,10 @@ class _Rows:
 
 
 class _PacemakerRows(ConstraintRows):
-    """Capacities of utilization attributes, and Pacemaker's sequences of colocated instances."""
+    """Rows for the capacities of utilization attributes, and for Pacemaker's colocation sets.
+
+    A member of a colocation set is placed only if the member before it is placed.
+    """
 
     def __init__(self, one: SchedulingPass, names: Collection[str]) -> None:
         self._one = one
@@ -267,7 +285,7 @@ class _PacemakerRows(ConstraintRows):
                     self._sequences.setdefault(name, []).append(pair)
 
     def uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
-        """Return row of the program -> amount that `instance` uses of it if it is on `nodes`."""
+        """Return row of the program -> the amount of the row that `instance` uses on `nodes`."""
         one = self._one
         uses: dict[Row, float] = {}
         if one.kind != "default":
@@ -289,17 +307,17 @@ class _PacemakerRows(ConstraintRows):
 
 
 class _Check:
-    """The check of answers: it places the instances one by one.
+    """Checks the answers of the solver: it places the instances of an answer one by one.
 
-    Instances that leave a node that is not online come last: soft limits do not keep them off.
+    Instances that are exempt from soft limits come last: they must leave nodes that are not online.
 
     Attributes
     ----------
     some_may_stay:
-        Whether some instances may stay on nodes that have too little for all of them.
+        Whether some instances may stay on nodes that lack capacity for all of their instances.
     doubtful:
-        As `some_may_stay`, or whether an answer was rejected that another order of the places might
-        allow.
+        Whether the search proves nothing: `some_may_stay` is set, or an answer was rejected that
+        may be allowed if the instances are placed in another order.
     """
 
     def __init__(self, one: SchedulingPass, order: Sequence[Instance]) -> None:
@@ -308,8 +326,8 @@ class _Check:
         nodes = one.context.cluster.nodes
         starts = [one.places[instance.name].before[:1] for instance in order]
         self._returning = {nodes[k].group for start in starts for k in start if not nodes[k].online}
-        # The rows of the program do not know that some instances may stay on nodes that have too
-        # little for all of them
+        # The rows of the program are too strict for instances that may stay on nodes which lack
+        # capacity for all of their instances
         self.some_may_stay = False
         state = one.context.state
         with state.trial():
@@ -326,7 +344,11 @@ class _Check:
         self.doubtful = self.some_may_stay
 
     def broken(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
-        """Return the first instance that fails in its place, and those before it; None if none."""
+        """Return the instances that together break a constraint in the answer `nodes`, or None.
+
+        `nodes`: name of an instance -> its nodes. The result has the first instance with a rejected
+        place, those placed before it, and those that are left out but keep disks on their nodes.
+        """
         one, state = self._one, self._one.context.state
         placed: list[Instance] = []
         idle: list[str] = []
@@ -342,7 +364,7 @@ class _Check:
                 if own_nodes is None:
                     continue
                 place = one.places[instance.name]
-                rejection = one.openings.rejection  # capacities and N+1 are not checked
+                rejection = one.openings.rejection  # it checks neither capacities nor N+1
                 allowed = not (
                     rejection(place, own_nodes[:1])
                     or (len(own_nodes) > 1 and rejection(place, own_nodes))
@@ -351,7 +373,8 @@ class _Check:
                 if tolerance is not None and not self._tolerates(tolerance, instance, own_nodes):
                     group = state.cluster.nodes[own_nodes[0]].group
                     if tolerance.rules.exact and place.before and group in self._returning:
-                        late[group] = tolerance  # instances that return allow more to be lost
+                        # Checked in the end: instances that return may count as lost
+                        late[group] = tolerance
                     else:
                         allowed = False
                 if not allowed:
@@ -363,13 +386,17 @@ class _Check:
         return None
 
     def _tolerates(self, tolerance: FailureTolerance, instance: Instance, nodes: Nodes) -> bool:
-        """Return whether N+1 allows a place; note whether a rejection is no proof."""
+        """Return whether N+1 allows `instance` on `nodes`.
+
+        Set `doubtful` if N+1 rejects the place without a proof.
+        """
         effort = self._one.context.effort
         undecided = effort.undecided
         if tolerance.allows(Move(instance, (), nodes)):
             return True
         cluster = self._one.context.cluster
-        # The other modes restart instances one by one, each on the best node
+        # Modes other than no-worse simulate: they restart instances one by one, each on the best
+        # node, which proves nothing
         members = cluster.members(cluster.nodes[nodes[0]].group)
         simulated = not tolerance.rules.exact and any(i.required_nodes == 1 for i in members)
         new = bool(self._returning) and not self._one.places[instance.name].before

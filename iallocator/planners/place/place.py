@@ -1,8 +1,8 @@
-"""Full re-placement of a cluster: from the rules of a strategy to moves, a transition, and scores.
+"""Place all instances of a cluster anew by a strategy, and plan the moves and their order.
 
-The instances are placed by Pacemaker's rules. If these leave an instance out, an exact search tries
-to place all, or more instances. An instance that must start after one that was left out is left
-out, too.
+The instances are placed by Pacemaker's rules. If the rules leave out an instance, exact search
+tries to place all instances, or more than the rules. An instance that must start after a left out
+instance is left out, too.
 """
 
 from __future__ import annotations
@@ -50,10 +50,18 @@ class PlaceResult(PlanResult):
 
     Parameters
     ----------
+    strategy:
+        The name of the strategy, for example ``pacemaker-balanced``.
+    before:
+        The initial state.
     places:
-        The places, in the order in which the instances were placed.
+        The present and the planned nodes of each instance, in the order of placing.
     names:
         The names of the instances in the order of the document, new instances last.
+    new:
+        The instances that the plan creates if they are placed.
+    demands:
+        The constraints on the order of the steps; None if there are none.
     """
 
     in_turn = False
@@ -91,7 +99,7 @@ class PlaceResult(PlanResult):
 
     @property
     def left_out(self) -> Collection[str]:
-        """Names of the instances that are left out."""
+        """The names of the instances that are left out."""
         return [place.instance.name for place in self.places if place.nodes is None]
 
     def _ordered(self) -> Transition:
@@ -104,7 +112,7 @@ class PlaceResult(PlanResult):
         return plan_transition(self.before, aims, created, self.demands)
 
     def after(self) -> State:
-        """Return the state once every instance is in its new place."""
+        """Return the state after the plan; left out instances keep their disks on their nodes."""
         state = self.before.copy()
         for place in self.places:
             if place.nodes == place.before and place.nodes:
@@ -118,7 +126,7 @@ class PlaceResult(PlanResult):
         return state
 
     def document(self) -> Json:
-        """Return the plan without its transition as plain data."""
+        """Return the plan, its strategy and the place of each instance, without the transition."""
         by_name = {place.instance.name: place for place in self.places}
         nodes = self.cluster.nodes
         result = super().document() | {"strategy": self.strategy}
@@ -142,9 +150,10 @@ class PlaceResult(PlanResult):
 
 
 def in_document_order(cluster: Cluster, names: Sequence[str] | None) -> list[Instance]:
-    """Return the instances of `cluster` in the order `names` of the document.
+    """Return the instances of `cluster` in the order of `names`.
 
-    None: in the order of `cluster`, which is by name.
+    `names`: the names of all instances, in the order of the document; None: the order of `cluster`,
+    which is by name.
     """
     if names is None:
         return list(cluster.instances)
@@ -161,13 +170,25 @@ def place_anew(
     report: Callable[[int, int], None] = lambda done, total: None,
     staying: Mapping[str, str] = MappingProxyType({}),
 ) -> PlaceResult:
-    """Place `instances` and then the new ones in `wanted` by one of Pacemaker's strategies.
+    """Place `instances`, and then the new instances of `wanted`, by one of Pacemaker's strategies.
 
-    `staying`: the name of an instance -> why it stays where it is.
+    If a signal or the time limit ends the run before every instance has a place, all instances stay
+    on their nodes, because a part of the placement may not be possible.
 
-    If a signal or the time limit comes before the answer is complete, every instance stays where it
-    is, because a part of the answer may not fit. `report` is called with the number of placed
-    colocation sets, and the number of all.
+    Parameters
+    ----------
+    cluster, settings:
+        The cluster, and the settings of the run.
+    strategy:
+        The name of the strategy, for example ``pacemaker-balanced``.
+    instances:
+        The instances of the cluster, in the order that decides between equal instances.
+    wanted:
+        The requests for new instances.
+    report:
+        Called with the number of colocation sets that are placed, and the number of all.
+    staying:
+        Name of an instance -> why it stays on its nodes.
     """
     new = [one.instance for one in wanted]
     deadline = Deadline.of_run(settings.planning_seconds)
@@ -209,9 +230,10 @@ def place_anew(
 
 
 def _separated(done: PlaceResult, relations: Relations | None) -> dict[str, str]:
-    """Return the instances of colocation groups that the transition would separate.
+    """Return name -> reason for the instances that must stay to keep colocation groups together.
 
-    The transition leaves one of them behind.  Each name has the reason why it has to stay.
+    If the transition of `done` cannot move a member of a colocation group, all placed members must
+    stay.
     """
     reasons: dict[str, str] = {}
     if relations is None:
@@ -234,12 +256,15 @@ def _place_cluster(
     report: Callable[[int, int], None],
     staying: Mapping[str, str] = MappingProxyType({}),
 ) -> SchedulingPass:
-    """Return the pass that places `instances`, in their order, and then the new ones in `wanted`.
+    """Return the best pass that places `instances`, and then the new instances of `wanted`.
 
-    The state of `context` has the present places, and is not changed. The disks of an instance that
-    is left out stay where they are: all instances are placed again until these disks are counted.
-    An instance with the tag keep-running is never left out: it stays where it is, and all others
-    are placed again. `staying`: the name of an instance -> why it stays where it is.
+    The state of `context` has the present places, and is not changed. The disks of a left out
+    instance stay on its nodes. If a pass leaves out an instance without counting these disks, all
+    instances are placed again, with these disks counted. A running instance with the tag
+    keep-running is never left out. If a pass leaves it out, the instance stays on its nodes, and
+    all other instances are placed again.
+
+    `staying`: name of an instance -> why it stays on its nodes.
     """
     state, fewest_out = context.state, 0
 
@@ -261,7 +286,10 @@ def _place_cluster(
             stopped |= uncounted
 
     def search(left_out: set[str]) -> SchedulingPass | None:
-        """Return a pass that leaves out fewer instances by exact search, or None."""
+        """Return a pass by exact search that places an instance of `left_out`, or None.
+
+        The pass does not stop an instance that must keep running. Set `fewest_out`.
+        """
         nonlocal fewest_out
         with state.trial():
             planned = SchedulingPass(context, strategy, instances, wanted, staying)
@@ -307,7 +335,7 @@ def _place_cluster(
 
 
 def _note_violations(planned: SchedulingPass) -> None:
-    """Record the soft constraints that each instance violates in its place, if there is time."""
+    """Record the soft constraints that each instance violates in its place, until time is up."""
     context = planned.context
     for place in planned.places.values():
         if place.node is not None and not context.deadline.over():
@@ -315,7 +343,11 @@ def _note_violations(planned: SchedulingPass) -> None:
 
 
 def _wrongly_stopped(planned: SchedulingPass) -> set[str]:
-    """Return the running instances that must stay, because the plan would stop them wrongly."""
+    """Return the names of left out instances that must keep running, so they must stay instead.
+
+    They are the running instances with the tag keep-running, the members of their colocation
+    groups, and the instances after which they must start.
+    """
     relations = planned.relations
     stopped = {place.instance.name for place in planned.left_out if place.runs}
     if relations is None or stopped.isdisjoint(relations.keep_running):
@@ -332,7 +364,7 @@ def _wrongly_stopped(planned: SchedulingPass) -> set[str]:
 
 
 def _leaders_of(planned: SchedulingPass, name: str) -> list[Constraint]:
-    """Return the hard constraints by which an instance starts after others."""
+    """Return the hard constraints by which the instance `name` must start after others."""
     if planned.relations is None:
         return []
     return [
@@ -343,7 +375,7 @@ def _leaders_of(planned: SchedulingPass, name: str) -> list[Constraint]:
 
 
 def _drop_followers(planned: SchedulingPass) -> None:
-    """Drop the place of each instance that must start after an instance that will not run.
+    """Withdraw the place of each instance that must start after an instance that will not run.
 
     An instance that runs already without its leader keeps its place.
     """
@@ -359,7 +391,7 @@ def _drop_followers(planned: SchedulingPass) -> None:
 
 
 def _missing_leader(planned: SchedulingPass, place: PlannedPlace) -> str:
-    """Return why an instance cannot start on any node, or ""."""
+    """Return why an instance cannot start after an instance that must run first; "" if it can."""
     if planned.stuck(place.instance):
         return ""
     for constraint in _leaders_of(planned, place.instance.name):

@@ -1,10 +1,11 @@
-"""Full re-placement by Pacemaker's rules: greedy list scheduling; no choice is revised.
+"""Place all instances of a cluster anew by Pacemaker's rules, which are greedy list scheduling.
 
-The instances form a list (rule 2): by priority, then by score. Each takes the best node that is
-open to it (rules 3 to 7), and never leaves it again. Instances that must be on one node are placed
-one after the other; the scores of all of them choose the node of the first (rule 8). Running
-instances are placed anew as well. A node is open if the limits, the migration tags, the networks
-and the storage allow it, and if the choice keeps global N+1.
+The instances form a list (rule 2): by priority, then by score. Each instance takes the best node
+that is open to it (rules 3 to 7). This choice is never revised. The instances of a colocation set
+must be on one node, and are placed one after the other. The scores of the whole set decide the node
+of its first instance (rule 8). Running instances are placed anew as well. A node is open to an
+instance if limits, migration tags, networks and storage allow the instance there. An open node is
+taken only if this keeps global N+1.
 
 Cost for *m* instances and *n* nodes of a group: O(m n) checks of limits. An instance on two nodes
 needs O(n) more for each primary that is tried. N+1 is checked only for the nodes that are tried.
@@ -46,27 +47,27 @@ if TYPE_CHECKING:
 __all__ = ["Openings", "PlannedPlace", "SchedulingPass", "runs", "stopped_disks"]
 
 REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
-"""The reasons for rejecting nodes that have too little, or would exceed their policy."""
+"""The failure reasons of nodes that lack a resource, or that would exceed a limit of the policy."""
 
 POLICIES = ("preferred", "last_resort")
 """Allocation policies of groups that accept new instances, in order of preference."""
 
 
 class PlannedPlace:
-    """The present and the planned nodes of one instance, with the reason.
+    """The present and the planned nodes of one instance, with the reason for the planned nodes.
 
     Attributes
     ----------
     before:
-        Its nodes now, primary first; () for a new instance.
+        The present nodes of the instance, primary first; () for a new instance.
     nodes:
-        Its nodes afterwards; None if it is left out.
+        The planned nodes, primary first; None if the instance is left out.
     why:
-        The deciding reason, in words.
+        The deciding reason for `nodes`, in words.
     runs:
-        Whether it runs now.
+        Whether the instance runs now.
     broken:
-        The soft constraints that it violates afterwards, in words.
+        The soft constraints that the instance violates on `nodes`, in words.
     """
 
     __slots__ = ("before", "broken", "instance", "nodes", "runs", "why")
@@ -81,22 +82,25 @@ class PlannedPlace:
 
     @property
     def holds(self) -> bool:
-        """Return whether it uses its nodes now: it runs, or it will be created there."""
+        """Return whether the instance uses its present nodes: it runs, or it is forthcoming."""
         return self.runs or self.instance.forthcoming
 
     @property
     def node(self) -> int | None:
-        """Return the primary node after the placement, or None."""
+        """Return the planned primary node; None if the instance is left out."""
         return self.nodes[0] if self.nodes else None
 
 
 def stopped_disks(instance: Instance, nodes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the nodes among `nodes` on which an instance keeps disks when it is stopped."""
+    """Return the nodes of `nodes` that keep disks of `instance` when the instance is stopped.
+
+    `nodes` are the nodes of the instance. The result is all of them for local disks, else ().
+    """
     return nodes if instance.local and not instance.forthcoming else ()
 
 
 def runs(state: State, instance: Instance) -> bool:
-    """Return whether an instance of the cluster runs where it is."""
+    """Return whether `instance` runs on its primary node in `state`: the node is not offline."""
     home = state.cluster.nodes[state.where[instance.name][0]]
     return instance.running and not home.offline
 
@@ -104,16 +108,17 @@ def runs(state: State, instance: Instance) -> bool:
 class Openings:
     """The nodes that are open to an instance, in the present state of `context`.
 
-    Scores, capacities and N+1 are not checked.
+    Limits, affinity, migration tags, networks and storage are checked. Scores, capacities of
+    Pacemaker's tags, and N+1 are not.
 
     Parameters
     ----------
     places:
-        Name -> the place of an instance.
+        Name of an instance -> its present and planned nodes.
     homes:
-        Name -> the node where an instance runs.
+        Name of a running instance -> the node on which it runs.
     wanted:
-        Name -> the request for a new instance.
+        Name of a new instance -> the request for it.
     """
 
     def __init__(
@@ -134,9 +139,10 @@ class Openings:
         self._advertising = {n.index for n in context.cluster.nodes if n.memory_ratio > 1}
 
     def fields(self, place: PlannedPlace) -> list[list[int]]:
-        """Return lists of nodes to choose from. The next list is used only if no node of one fits.
+        """Return lists of nodes to choose from; a list is used if those before have no open node.
 
-        An instance that exists stays in its group. A new one prefers groups by their policy.
+        An existing instance stays in its group. For a new instance, the lists are ordered by the
+        allocation policy of the groups, unless its request names a group.
         """
         cluster, instance = self.context.cluster, place.instance
         if place.before:
@@ -155,7 +161,10 @@ class Openings:
         ]
 
     def _allowed(self, instance: Instance, groups: Iterable[Group]) -> list[int]:
-        """Return the nodes of `groups` to which the request restricts a new instance, or all."""
+        """Return the nodes of `groups` that may be used for `instance`.
+
+        The request for a new instance can restrict the nodes. Otherwise all nodes are returned.
+        """
         allowed: Sequence[str] | None = None
         wanted, nodes = self._wanted.get(instance.name), self.context.cluster.nodes
         if wanted is not None:
@@ -171,12 +180,12 @@ class Openings:
     def rejection(
         self, place: PlannedPlace, nodes: tuple[int, ...], with_normal_limits: bool = False
     ) -> str | None:
-        """Return why an instance that is not placed may not come to `nodes`, or None.
+        """Return why the instance of `place` may not be placed on `nodes`, or None.
 
-        `nodes` of an instance that requires two may be the primary alone. An instance may stay
-        where it was, beside instances that were there too, even if the node has too little for all
-        of them. `with_normal_limits`: soft limits are checked even if it leaves a node that is not
-        online.
+        The instance must not be placed. If it requires two nodes, `nodes` may be the primary alone.
+        An instance may stay on its nodes, beside instances that were also there initially, even if
+        the nodes lack capacity for all of them. `with_normal_limits`: soft limits are checked even
+        for an instance that leaves a node which is not online.
         """
         if len(nodes) > 1 and self.unusable_secondary(place, nodes[0]) == [nodes[1]]:
             nodes = nodes[:1]
@@ -189,7 +198,10 @@ class Openings:
     def rejections(
         self, place: PlannedPlace, nodes: Sequence[int], with_normal_limits: bool = False
     ) -> dict[int, str]:
-        """Return why each of `nodes` rejects the instance as its primary; see `rejection`."""
+        """Return node -> why it rejects the instance as its primary, for those that do.
+
+        The checks are those of `rejection`.
+        """
         by_group: dict[Group, list[int]] = {}
         for index in nodes:
             by_group.setdefault(self._group[index], []).append(index)
@@ -216,9 +228,10 @@ class Openings:
     def _objection(
         self, place: PlannedPlace, nodes: tuple[int, ...], rejection: Rejection
     ) -> str | None:
-        """Return the text of a rejection; None if the instance stays and is allowed to.
+        """Return the text of `rejection`; None if the instance may stay on `nodes` all the same.
 
-        It is allowed to if all instances of `nodes` were there initially, in the same role.
+        The instance may stay if three conditions are met: `nodes` are its initial nodes, they lack
+        a resource, and all instances on them were there initially, in the present role.
         """
         if nodes == place.before[: len(nodes)] and rejection.reason in REASONS:
             state = self.context.state
@@ -231,9 +244,10 @@ class Openings:
         return _wording(rejection)
 
     def _lack_of_memory(self, place: PlannedPlace, node: int) -> str | None:
-        """Return why an instance may not come to a node that advertises too much memory.
+        """Return why the real memory of `node` is too small for the instance, or None.
 
-        The instances that run on the node and are not placed yet still use its memory.
+        Only nodes that advertise more memory than they have are checked. The instances that run on
+        such a node and are not placed yet still use its memory.
         """
         state = self.context.state
         if node in place.before[:1] or node not in self._advertising:
@@ -246,9 +260,10 @@ class Openings:
         return memory_lack(state, node, place.instance, waiting=waiting) or None
 
     def forced(self, place: PlannedPlace) -> bool:
-        """Return whether soft limits do not keep an instance off nodes, because it must leave.
+        """Return whether an instance is exempt from soft limits because it must leave its node.
 
-        They do where the settings enforce them for all moves.
+        It must leave a node that is not online. No instance is exempt if the settings enforce soft
+        limits for all moves.
         """
         if not place.before:
             return False
@@ -257,9 +272,10 @@ class Openings:
         return not home.online and evaluator.limit_policies.off(home).primary.spares
 
     def may_only_stay(self, place: PlannedPlace) -> bool:
-        """Return whether an instance that is not placed may stay, though nodes lack something.
+        """Return whether an instance may stay on its nodes only because it is there already.
 
-        All other instances must be where they are initially.
+        A new instance would be rejected there for lack of a resource. The instance must not be
+        placed; all other instances must be on their initial nodes.
         """
         evaluator = self._evaluator(self._group[place.before[0]], False)
         if not self.facts.usable[place.before[0]]:
@@ -274,11 +290,11 @@ class Openings:
     def secondaries_for(
         self, place: PlannedPlace, primary: int, with_normal_limits: bool = False
     ) -> list[int]:
-        """Return the nodes that may be the secondary of an instance on `primary`.
+        """Return the nodes that may be the secondary of an instance with the primary `primary`.
 
-        If no node accepts the secondary, the result is the other node of the instance, provided
-        that this node is unusable: its disks may stay there. The instance must not be stopped, or
-        miss a failover, for lack of a secondary.
+        If no usable node accepts the secondary, the result is that of `unusable_secondary`: the
+        disks may stay there. Otherwise the instance would be stopped, or could not fail over, only
+        for lack of a secondary.
         """
         group = self._group[primary]
         usable = [
@@ -297,50 +313,60 @@ class Openings:
         return ordered or self.unusable_secondary(place, primary)
 
     def unusable_secondary(self, place: PlannedPlace, primary: int) -> list[int]:
-        """Return the other node of the instance, if it may not be used."""
+        """Return a list of the one other node of the instance if it is unusable; else []."""
         others = [index for index in place.before if index != primary]
         return [i for i in others if len(others) == 1 and not self.facts.usable[i]]
 
 
 def _wording(rejection: Rejection) -> str:
-    """Return the words for a rejection: the reason of a limit of a node, else the rule."""
+    """Return the text for `rejection`: the failure reason if a limit of a node fails, else words.
+
+    The words name the constraint, for example a migration tag.
+    """
     return rejection.reason if rejection.reason in REASONS else rejection.text
 
 
 class SchedulingPass:
-    """One pass over all instances, on the state of a context, which is in a trial.
+    """One pass that places all instances, on the state of `context`.
 
-    The instances are removed from the state, and are in their new places on it afterwards.
+    The state must be in a trial. A new pass removes from it the instances that may move; `run`
+    places them on their new nodes.
 
     Parameters
     ----------
+    strategy:
+        The name of the strategy, for example ``pacemaker-balanced``.
     instances, wanted:
-        The instances of the cluster in the order in which they are placed, and the new ones, which
-        follow.
+        The instances of the cluster, and the requests for new instances, which follow. Their order
+        decides between equal instances.
     kept:
-        Name -> why an instance stays where it is.
+        Name of an instance -> why it stays on its nodes.
     stopped:
-        Name -> why an instance is left out, or "" if it may find a place.  Until it does, its disks
-        are counted where they are.
+        Name of an instance that a pass before left out -> why it is left out again, or "" if it may
+        find a place now. Until then, its disks are counted on its nodes.
     report:
-        Called with the number of placed colocation sets, and the number of all.
+        Called with the number of colocation sets that are placed, and the number of all.
 
     Attributes
     ----------
     places:
-        Name -> the place of an instance now and afterwards.
+        Name of an instance -> its present and planned nodes.
     units:
-        The instances that are placed together, in the order of placing.
+        The colocation sets, in the order of placing.
     homes:
-        Name -> the node where an instance runs.
+        Name of a running instance -> the node on which it runs.
+    kind:
+        The kind of the strategy: ``default``, ``utilization``, ``balanced`` or ``minimal``.
     facts, weigher, usage:
-        The facts of Pacemaker's tags, the scores by these, and the free capacity of every node.
+        The contents of Pacemaker's tags, the scores that they give to nodes, and the free capacity
+        of every node.
     fewest_out:
         A lower bound of the number of instances that any placement leaves out.
     hopeless:
-        With ``strict``, the nodes with an intolerable failure because of instances that stay.
+        With ``strict``, the nodes with a failure that no placement makes tolerated, because of
+        instances that stay.
     openings:
-        The nodes that may be chosen.
+        The nodes that are open to each instance.
     """
 
     def __init__(
@@ -374,7 +400,8 @@ class SchedulingPass:
         self.homes = {name: place.before[0] for name, place in self.places.items() if place.runs}
         self.openings = Openings(context, self.facts, self.places, self.homes, requests)
 
-        # N+1 of each group: measured in the initial state, then with the staying instances alone
+        # N+1 of each group is measured in the initial state, before `take_off`; failures are
+        # exempt by the state after it, with the staying instances alone
         self._failures: dict[Group, FailureTolerance] = {}
         units = None if self.relations is None else self.relations.units()
         for group in cluster.groups:
@@ -387,14 +414,14 @@ class SchedulingPass:
                 failures.measure(now=mode != "strict")
                 self._failures[group] = failures
         for instance in self.take_off():
-            if self.stuck(instance):  # it does not run, and keeps no instance away
+            if self.stuck(instance):  # it does not run: it uses only space for its disks
                 self.leave_disks(self.places[instance.name])
         exempt = [
             one for failures in self._failures.values() for one in failures.comparison.exempt()
         ]
         self.hopeless = frozenset(node for failure in exempt for node in failure)
 
-        # What empty nodes have left, and what staying instances use of it
+        # The free capacity of empty nodes, less the amounts that staying instances use
         with state.trial():
             for instance in instances:
                 if instance.name in state.where:
@@ -417,7 +444,7 @@ class SchedulingPass:
         self.units = self._ranking.in_turn(sets)
 
     def run(self) -> None:
-        """Place the instances of every colocation set in turn."""
+        """Place the instances of every colocation set, one set after the other."""
         for done, unit in enumerate(self.units):
             check()
             self._report(done, len(self.units))
@@ -430,7 +457,7 @@ class SchedulingPass:
                 if place.why:
                     continue
                 has_disks = instance.name in self._left_disks
-                if has_disks:  # they need not be there any more
+                if has_disks:  # the disks may move with the instance
                     self._left_disks.remove(instance.name)
                     self.context.state.keep_disks(instance, place.before, -1)
                 choice = self._choose(unit, position, place)
@@ -440,10 +467,10 @@ class SchedulingPass:
                     self.leave_disks(place)
 
     def _choose(self, unit: ColocationSet, position: int, place: PlannedPlace) -> Nodes | None:
-        """Return the best nodes for the instance at `position` of `unit`, or None.
+        """Return the best nodes for the instance at `position` of `unit`; None if none is open.
 
-        Sets `place.why`. If the primary of the instance is not online, soft limits are enforced at
-        first, and then ignored.
+        Set `place.why` to the reason. If the primary of the instance is not online, soft limits
+        are enforced at first. If they leave no node, they are ignored.
         """
         instance, facts, nodes = place.instance, self.facts, self.context.cluster.nodes
         online = all(nodes[index].online for index in place.before[:1])
@@ -460,7 +487,7 @@ class SchedulingPass:
             for with_normal_limits in (False,) if online else (True, False):
                 rejected = self.openings.rejections(place, usable, with_normal_limits)
                 possible = [index for index in usable if index not in rejected]
-                costs: dict[int, float] = {}  # node -> the penalty of its soft constraints
+                costs: dict[int, float] = {}  # node -> the penalty of constraints violated there
                 for member in unit.members[position:]:
                     for index, cost in self.context.affinity.costs(member, possible).items():
                         costs[index] = costs.get(index, 0) + cost
@@ -491,7 +518,7 @@ class SchedulingPass:
         return None
 
     def _pairs(self, place: PlannedPlace, primary: int, with_normal_limits: bool) -> list[Nodes]:
-        """Return the placements with this primary, best first."""
+        """Return the possible nodes of the instance with the primary `primary`, best first."""
         instance = place.instance
         if instance.required_nodes == 1:
             return [(primary,)]
@@ -508,10 +535,11 @@ class SchedulingPass:
     def tolerance(self, node: int, place: PlannedPlace) -> FailureTolerance | None:
         """Return the N+1 check for an instance on `node`; None if no failure must be tolerated.
 
-        ``no-new`` requires the failures that were tolerated initially. With ``no-worse``, no
-        failure may lose more than initially. ``strict`` requires all failures that are not
-        `hopeless`; a new instance needs those as well, as in an allocation. In a group with fewer
-        than two online nodes no failure is tolerated, so only new instances are checked there.
+        With ``no-new``, the failures that were tolerated initially must be tolerated. With
+        ``no-worse``, no failure may lose more than initially. With ``strict``, all failures except
+        those of `hopeless` nodes must be tolerated; for a new instance, those as well, as in an
+        allocation. In a group with fewer than two online nodes, only new instances are checked,
+        because no other node can take over.
         """
         state = self.context.state
         failures = self._failures.get(state.cluster.nodes[node].group)
@@ -525,7 +553,10 @@ class SchedulingPass:
         return failures
 
     def take(self, placed: Mapping[str, Nodes], why: str, why_not: str) -> None:
-        """Place every instance that the joint search has `placed`, on these nodes."""
+        """Place each instance on its nodes in `placed`, the answer of exact search.
+
+        `why`: the reason to record for these places. `why_not`: the reason for left out instances.
+        """
         for place in self.in_order:
             name, stuck = place.instance.name, self.stuck(place.instance)
             if stuck:
@@ -539,11 +570,14 @@ class SchedulingPass:
 
     @property
     def in_order(self) -> list[PlannedPlace]:
-        """Return all places, in the order in which the instances are placed."""
+        """The places of all instances, in the order of placing."""
         return [self.places[member.name] for unit in self.units for member in unit.members]
 
     def take_off(self) -> list[Instance]:
-        """Remove from the state the instances that may move, or that stay without using nodes."""
+        """Remove instances from the state, and return them.
+
+        They are the instances that may move, and those that stay but do not use their nodes.
+        """
         removed = [
             place.instance
             for place in self.places.values()
@@ -554,7 +588,7 @@ class SchedulingPass:
         return removed
 
     def stuck(self, instance: Instance) -> str:
-        """Return why an instance stays as it is, or ""."""
+        """Return why `instance` must stay on its nodes, or remain stopped; "" if it may move."""
         nodes, access = self.context.cluster.nodes, self.context.state.access
         home, before = self.homes.get(instance.name), self.places[instance.name].before
         if instance.name in self._kept:
@@ -579,7 +613,7 @@ class SchedulingPass:
 
     @property
     def left_out(self) -> list[PlannedPlace]:
-        """The places of the instances that are left out, though they may move."""
+        """The places of the instances that may move but are left out."""
         return [
             place
             for place in self.places.values()
@@ -588,9 +622,9 @@ class SchedulingPass:
 
     @property
     def uncounted(self) -> dict[str, str]:
-        """The left out instances with disks that were not counted while others were placed.
+        """Name -> reason for left out instances with disks that are not counted on their nodes.
 
-        Each has the reason if its place was taken from it, else "".
+        The reason is why the place of the instance was withdrawn; "" if it was not withdrawn.
         """
         return {
             place.instance.name: place.why if place.instance.name in self._dropped else ""
@@ -600,7 +634,7 @@ class SchedulingPass:
         }
 
     def drop(self, place: PlannedPlace, why: str) -> None:
-        """Withdraw the place of an instance."""
+        """Withdraw the place of an instance, and record the reason `why`."""
         name = place.instance.name
         self.context.state.remove(place.instance, self.context.state.where[name])
         place.nodes = None
@@ -608,14 +642,17 @@ class SchedulingPass:
         self._dropped.add(name)
 
     def leave_disks(self, place: PlannedPlace) -> None:
-        """Count the disks of an instance without a placement on the nodes that hold them."""
+        """Count the disks of an instance that is not placed on the nodes that hold the disks."""
         nodes = stopped_disks(place.instance, place.before)
         if nodes:
             self.context.state.keep_disks(place.instance, nodes)
             self._left_disks.add(place.instance.name)
 
     def _stay(self, place: PlannedPlace, why: str) -> None:
-        """Count an instance that stays where it is; one that does not run uses nothing."""
+        """Record that an instance stays on its nodes for the reason `why`, and count its usage.
+
+        An instance that does not run uses nothing.
+        """
         if not place.holds:
             place.why = f"rule 7: it does not run, and stays so: {why}"
             return
@@ -625,18 +662,18 @@ class SchedulingPass:
             self.count(place.instance, place.before)
 
     def count_the_stuck(self) -> None:
-        """Count the instances that stay, unless they are counted from the beginning."""
+        """Count the usage of the instances that stay; those of `kept` are counted already."""
         for place in self.places.values():
             if place.instance.name not in self._kept and place.holds and self.stuck(place.instance):
                 self.count(place.instance, place.before)
 
     def put(self, place: PlannedPlace, nodes: Nodes) -> None:
-        """Place an instance that is not placed on its chosen nodes."""
+        """Place an instance on `nodes`, and count its usage; it must not be placed yet."""
         place.nodes = nodes
         self.context.state.place(place.instance, nodes)
         self.count(place.instance, nodes)
 
     def count(self, instance: Instance, nodes: Sequence[int]) -> None:
-        """Subtract the amounts of `instance` from the free amounts of `nodes`."""
+        """Subtract the amounts that `instance` needs from the free amounts of each of `nodes`."""
         for index in nodes:
             self.usage.take(index, self.facts.of(instance).needs)

@@ -1,1 +1,1 @@
-"""Nodes to power down, or to power on."""
+"""Find the nodes that can be powered down, or that must be powered on."""

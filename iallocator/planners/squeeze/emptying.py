@@ -1,12 +1,13 @@
-"""Moves that empty nodes: greedy packing, or exact search for all instances on shared storage.
+"""Find moves that empty nodes: by greedy packing, or by exact search for shared storage.
 
-Packing moves each instance, the largest first, to the node with most free capacity.  The caller
-tries many sets of nodes to free, and needs a balanced placement only once.  So packing does not
-compare a move with all others, and takes about as long as its moves.
+Packing moves each instance, the largest first, to the node with the most free capacity.  The caller
+tries many sets of nodes to free, and needs a balanced placement only for the last set.  So packing
+does not compare each move with all other moves, and takes little more time than the moves alone.
 
-Packing can fail for an instance although another arrangement has capacity for all.  In exact
-search, the solver looks for a placement that leaves every online node its reserve, with few moves.
-The moves are then put into an order in which each is allowed when it is made.
+Packing can fail for an instance although another placement has capacity for all instances.  Then
+exact search places all instances on shared storage at once.  The solver looks for a placement with
+few moves that leaves the reserve free on every online node.  The moves are then put into an order
+in which each move is allowed when it is made.
 """
 
 from __future__ import annotations
@@ -52,23 +53,28 @@ __all__ = ["PROVED", "Arrangement", "pack"]
 
 if TYPE_CHECKING:
     Place = tuple[MoveKind, int, Nodes]
-    """A move, its target, and the nodes after it."""
+    """A kind of move, the target node, and the nodes of the instance after the move."""
 
 
 TARGETS = 6
-"""How many new secondaries of a drbd instance are compared, those with most free capacity."""
+"""The largest number of target nodes that are compared for a drbd instance.
+
+They are the nodes with the most free capacity.
+"""
 
 
 def pack(
     problem: BalanceProblem, off: frozenset[int], reserve: Headroom, careful: bool = False
 ) -> list[PlanEntry]:
-    """Return moves off the nodes `off`, made in the state of `problem`, each allowed when made.
+    """Make moves off the nodes `off` in the state of `problem`, and return the moves.
 
-    Primaries also leave nodes that are not online.  An instance that cannot be placed stays.  The
-    scores of the moves are not known.
+    Each move is allowed when it is made.  Instances also leave primary nodes that are not online.
+    An instance for which no move is allowed stays on its nodes.  The scores of the moves are not
+    computed.
 
-    `careful`: check that a secondary which stays can reserve memory for the new primary. Without
-    the check, packing is faster, and later moves can free this memory.
+    `reserve`: the capacity that each online node should keep free. `careful`: check that a
+    secondary that does not change can reserve memory for the failover from a new primary. Without
+    this check, packing is faster, and later moves can free this memory.
     """
     packing = _Packing(problem, off, reserve, careful)
     leaving = [i for i in problem.instances if packing.is_left(problem.state.where[i.name])]
@@ -85,7 +91,10 @@ def pack(
 
 
 class _Packing(GreedyPacking):
-    """Moves off the nodes `off`, each to the node with most free capacity beside the reserve."""
+    """Moves instances off the nodes `off`, each to the node with the most free capacity.
+
+    The reserve of a node does not count as free.
+    """
 
     order: WorstFitBesideReserve
 
@@ -106,11 +115,14 @@ class _Packing(GreedyPacking):
         self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
 
     def is_left(self, nodes: Sequence[int]) -> bool:
-        """Return whether one of `nodes` is freed, or the first, the primary, is not online."""
+        """Return whether an instance on `nodes`, the primary first, must move.
+
+        It must move if one of `nodes` is to be freed, or if the primary is not online.
+        """
         return not self._freed.isdisjoint(nodes) or nodes[0] in self._down
 
     def first_allowed(self, instance: Instance, before: Nodes) -> Move | None:
-        """Return the best move off nodes that must be left; None if none is allowed."""
+        """Return the best allowed move of `instance` off a node to empty; None if there is none."""
         allows = self._allows
         if len(before) > 1:
             with self.state.trial():
@@ -123,12 +135,12 @@ class _Packing(GreedyPacking):
         return None if place is None else place[0].move(instance, before, place[1])
 
     def _allows(self, instance: Instance, before: Nodes, place: Place) -> bool:
-        """Return whether the limits allow every step of a move that begins at `before`."""
+        """Return whether the limits allow every step of the move from `before` to `place`."""
         kind, target, after = place
         if len(kind.letters) > 1:
             changed = before[0] != after[0], before[1] != after[1]
             if self._limits.rejection(instance, before, after, *changed) is not None:
-                return False  # the end alone is checked first, because that is fast
+                return False  # the last nodes are checked before the steps, because that is fast
             with self.state.trial():
                 self.state.place(instance, before)
                 move = kind.move(instance, before, target)
@@ -140,10 +152,11 @@ class _Packing(GreedyPacking):
         return self._limits.rejection(instance, before, after, False, True) is None
 
     def _pairs(self, instance: Instance, before: Nodes) -> Iterator[Place]:
-        """Return the places of a drbd instance, those that leave most free capacity first.
+        """Yield the places of a drbd instance, those that leave the most free capacity first.
 
-        Places where migration tags forbid a failover come last: no failure of the primary is
-        tolerated there.
+        The free capacity of a place is that of the fuller one of its two nodes. Places where
+        migration tags forbid a failover to the secondary come last: the failure of the primary is
+        not tolerated there.
         """
         others = (index for index in self.order.in_order() if index not in before)
         targets = list(islice(others, TARGETS))
@@ -156,7 +169,7 @@ class _Packing(GreedyPacking):
                 after = shape[0] if shape[0] >= 0 else target, shape[1] if shape[1] >= 0 else target
                 barred = bool(move_rejections(cluster, after[0], after[1:]))
                 primary, secondary = after
-                free = inf  # what the fuller of both nodes has left
+                free = inf  # the free share of the fuller one of both nodes
                 if primary not in self._off:
                     if primary not in as_primary:
                         as_primary[primary] = self.order.of(primary, instance.as_primary)
@@ -171,9 +184,11 @@ class _Packing(GreedyPacking):
         yield from (place for _, _, place in places)
 
     def _shapes(self, before: Nodes) -> Iterator[tuple[MoveKind, Nodes]]:
-        """Yield kinds of moves off nodes that must be left, with the nodes after them.
+        """Yield (kind of move, nodes after it) for the moves off those of `before` to empty.
 
-        -1 stands for the target. The result depends only on the condition of the nodes `before`.
+        In the nodes, -1 stands for the target. The result depends only on the condition of the
+        nodes `before`: which of them must be left, which are online, and whether the primary can
+        be reached.
         """
         ends = [self.state.cluster.nodes[index] for index in before]
         left = tuple(index in self._off for index in before)
@@ -198,25 +213,25 @@ if TYPE_CHECKING:
 PROVED = "proved: no arrangement of the instances will do"
 
 LARGEST_FAILURE_ROWS = 3_000
-"""The program has rows of failures up to so many failures × nodes × instances.
+"""The largest product of failures, nodes and instances for which the program has rows of failures.
 
-This and `ANSWERS_CHECKED` are multiplied by the thoroughness of the search.
+This number is multiplied by the thoroughness of the search, and so is `ANSWERS_CHECKED`.
 """
 
 ANSWERS_CHECKED = 8
-"""How many answers of the solver are checked before the search ends."""
+"""The largest number of answers of the solver that are checked before the search ends."""
 
 
 class Arrangement:
     """Exact search for a placement of many instances on the nodes of `scope`.
 
-    In the end, every online node has `reserve`, and no failure of `failures` is broken.  A move is
-    checked against all limits and migration tags.  For moves off a node that is neither online nor
-    among ``rules.leaving``, these are the limits of forced moves.  No move violates a hard
-    constraint of `relations`, and a colocation group moves as a unit.
+    After the moves, every online node has `reserve`, and every failure that `failures` requires is
+    tolerated.  Each move is checked against all limits and migration tags.  For moves off a node
+    that is neither online nor among ``rules.leaving``, the limits are those of forced moves.  No
+    move violates a hard constraint of `relations`, and a colocation group moves as a unit.
 
-    `evacuate`: no instance may stay on a node of `scope` that is not online. Without it, the
-    instances there are ignored.
+    `evacuate`: no instance may stay on a node of `scope` that is not online. Without `evacuate`,
+    the instances on such nodes do not move. `thoroughness`: the factor of the work, 1 or more.
     """
 
     def __init__(
@@ -247,9 +262,10 @@ class Arrangement:
     def find(
         self, movable: Sequence[Instance], budget: Deadline
     ) -> tuple[list[PlanEntry] | None, bool]:
-        """Return moves of those of `movable` that are on shared storage, and False.
+        """Return the moves of a placement that meets the requirements, and False.
 
-        If none are found, return None, and whether it is proved that there are none.
+        Only instances of `movable` on shared storage move. If no placement is found, return None,
+        and whether it is proved that there is none.
         """
         state = State(self._cluster)
         nodes = self._cluster.nodes
@@ -260,7 +276,7 @@ class Arrangement:
             and (self._evacuate or nodes[state.where[i.name][0]].online)
             and not (self._relations is not None and self._relations.stays(i.name))
         ]
-        # without colocation groups that are split, or have members that cannot move
+        # Leave out colocation groups that are on several nodes, or have members that cannot move
         homes = {i.name: i.nodes for i in flexible}
         flexible = [
             i for i in flexible if all(homes.get(name) == i.nodes for name in self._unit(i))
@@ -270,7 +286,7 @@ class Arrangement:
             left = set(self._scope).difference(self._online)
             if any(i.name not in moving for index in left for i in state.instances_on(index)):
                 return None, False
-        # rows of the problem are too strict if memory is reserved for failovers
+        # The rows of the problem are too strict if memory is reserved for failovers: no proof then
         reserving = any(state.reserved[index] for index in self._scope)
         if not flexible:
             self._rejected([], {})
@@ -284,12 +300,15 @@ class Arrangement:
         return None, answer.status == IMPOSSIBLE and sure
 
     def _unit(self, instance: Instance) -> list[str]:
-        """Return the colocation group of the instance, at least the instance."""
+        """Return the sorted names of the instance's colocation group, the instance included."""
         units = {} if self._relations is None else self._relations.units()
         return sorted(units.get(instance.name, (instance.name,)))
 
     def _problem(self, flexible: Sequence[Instance]) -> Problem:
-        """Return the problem: flexible instances on online nodes, and the reserve on each node."""
+        """Return the integer program that places the instances `flexible` on online nodes.
+
+        The reserve of each online node counts as used.
+        """
         state = State(self._cluster)
         for instance in flexible:
             state.remove(instance, instance.nodes)
@@ -319,7 +338,7 @@ class Arrangement:
         for index in self._online:
             places.occupy(self._reserve.instance, index)
         problem = places.problem()
-        # an instance need not leave a node that exceeds a limit: limits apply to arrivals
+        # Limits apply only to instances that arrive: those on a node beyond a limit may stay
         present = {i.name: i.nodes for i in flexible}
         staying: dict[tuple[object, ...], float] = {}
         for kind in problem.kinds:
@@ -333,10 +352,10 @@ class Arrangement:
         return problem
 
     def _add_failures(self, problem: Problem, state: State, flexible: Sequence[Instance]) -> None:
-        """Let the failures of `failures` be tolerated; `state` is without `flexible` instances.
+        """Add rows to `problem` by which the required failures are tolerated.
 
-        A failure that is not tolerated initially must not lose more. Nothing is added if the
-        program would become too large.
+        `state` is without the instances `flexible`. A failure that is not tolerated initially must
+        not lose more than initially. No rows are added if the program would become too large.
         """
         if self._failures.rules.mode == "off":
             return
@@ -351,7 +370,7 @@ class Arrangement:
         most = LARGEST_FAILURE_ROWS * self._thoroughness
         if len(required) * each > most:
             return
-        # An item of a colocation group has several instances, which the rows count one by one
+        # Losses are counted in instances, but the rows count a colocation group as one item
         losses = [] if self._failures.rules.units else comparison.allowed_losses()
         if (len(required) + 2 * len(losses)) * each > most:
             losses = []
@@ -371,14 +390,15 @@ class Arrangement:
                         rows.add(kind, by_name[kind.members[0]])
 
     def _rejected(self, flexible: Sequence[Instance], placement: Places) -> Sequence[str] | None:
-        """Set the moves to the answer `placement`; return None if they are allowed.
+        """Store the moves to `placement` if they meet the requirements, and return None.
 
-        Otherwise return the names of all instances; after the last try, return None, too.
+        Otherwise store no moves, and return the names of the instances `flexible`: the solver must
+        find another answer. After the last try, return None to end the search.
         """
         self._tries += 1
         self._entries = self._in_order(flexible, placement)
         if self._entries is None:
-            self._doubtful = True  # longer plans to this answer may exist
+            self._doubtful = True  # a plan with temporary moves to this answer may exist
         else:
             state = State(self._cluster)
             replay(state, (entry.move for entry in self._entries))
@@ -393,7 +413,7 @@ class Arrangement:
         return [instance.name for instance in flexible]
 
     def _in_order(self, flexible: Sequence[Instance], placement: Places) -> list[PlanEntry] | None:
-        """Return the moves to `placement` in an allowed order; None if they block each other."""
+        """Return the moves to `placement` in an allowed order; None if no such order is found."""
         state = State(self._cluster)
         waiting: dict[tuple[str, ...], list[Instance]] = {}
         for instance in flexible:
@@ -419,7 +439,10 @@ class Arrangement:
         return entries
 
     def _allowed(self, state: State, unit: Sequence[Instance], placement: Places) -> bool:
-        """Return whether the instances of a colocation group may move now, one after the other."""
+        """Return whether the instances `unit` may move to `placement` now, one after the other.
+
+        `unit` is one instance, or all members of a colocation group.
+        """
         limits = MoveLimits(state, self._fixed, self._rules.limit_policies)
         with state.trial():
             for instance in unit:
@@ -440,14 +463,18 @@ class Arrangement:
 
 
 class _UnitRows(ConstraintRows):
-    """Rows that are 0 where all members of a colocation group are on one node."""
+    """Rows by which all members of a colocation group are on one node.
+
+    Each row compares one member with the first one on a node, and must be 0. `group_of` returns the
+    names of the colocation group of an instance.
+    """
 
     def __init__(self, group_of: Callable[[Instance], Sequence[str]]) -> None:
         self._group_of = group_of
         self._rows: dict[tuple[object, ...], None] = {}
 
     def uses(self, instance: Instance, nodes: Nodes) -> dict[tuple[object, ...], float]:
-        """Return the amounts of each row that `instance` on `nodes` uses."""
+        """Return row -> the amount of the row that `instance` uses on `nodes`."""
         first, *others = self._group_of(instance)
         mine = others if instance.name == first else [instance.name] if others else []
         sign = 1.0 if instance.name == first else -1.0

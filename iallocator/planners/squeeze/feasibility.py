@@ -1,15 +1,16 @@
-"""Moving instances so that some nodes can be powered down, or that all nodes have a reserve.
+"""Find moves after which given nodes can be powered down, or after which all nodes have a reserve.
 
-`Feasibility.find` answers the question of `squeeze`: is there a plan that leaves every instance on
-an online node, and every online node with capacity for the reserve?
+`Feasibility.find` answers the question of `squeeze`: is there a plan after which every instance is
+on an online node, and every online node has free capacity for the reserve?
 
-Bounds come first (`CapacityBounds`).  Moves change neither the total use of instances nor the
-capacity of an empty node. So with some nodes off, the others must have capacity for the total use
-and for the reserve of each of them.  If one of them fails, the others must hold everything.
+Bounds are checked first (`CapacityBounds`).  Moves change neither the total use of instances nor
+the capacity of an empty node. So with some nodes off, the other nodes must have capacity for the
+total use and for the reserve of each of them.  If one of these nodes fails, the rest must have
+capacity for all instances.
 
-Then moves are made in a state of their own (`Attempt`).  Balancing compares scores only, and may
-leave a node without the reserve although others have more than the reserve.  Then moves are made
-that reduce the shortage (`Attempt.repair`).
+Then moves are made in a separate state (`Attempt`).  Balancing compares only scores. It may leave a
+node without the reserve although other nodes have more than the reserve.  In this case, further
+moves reduce the shortage (`Attempt.repair`).
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ if TYPE_CHECKING:
 __all__ = ["Aim", "Attempt", "CapacityBounds", "Feasibility", "FeasibilityResult"]
 
 LONGEST_REPAIR = 30
-"""Moves of one repair at most."""
+"""The largest number of moves of one repair."""
 
 LOOKED_AT = 30
-"""Moves that are tried for each move of a repair: those with the lowest scores."""
+"""The largest number of moves that are tried for each move of a repair: the lowest scores."""
 
 EACH = 4
-"""Moves of one instance that are tried for each move of a repair, at most."""
+"""The largest number of these moves that belong to one instance."""
 
 
 if TYPE_CHECKING:
@@ -71,23 +72,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The requirements of every attempt.
+    """The requirements for the plans of one group.
 
     Attributes
     ----------
-    scope, reserve:
-        The nodes of the group, in the order that breaks ties; the reserve of each online node in
-        the end.
+    scope:
+        The indices of the nodes of the group, in the order that decides ties.
+    reserve:
+        The reserve that each online node must have after the plan.
     limits:
         When balancing stops.
     failures:
-        The failures, as measured initially: they must be tolerated in the end.
+        N+1 of the group, measured in the initial state. It decides which failures must be
+        tolerated after the plan.
     evacuate:
-        Whether every instance must be on an online node in the end.
+        Whether every instance must be on an online node after the plan.
     full:
-        Nodes that may lack memory for failovers: they do now, or soft limits are ignored.
+        The indices of nodes that may lack memory for failovers: they lack it initially, or soft
+        limits are ignored.
     relations:
-        The affinity constraints of the instances.
+        The affinity constraints of the instances; None if there are none.
+    progress:
+        Called with the plan of a balancing after each of its steps.
     """
 
     scope: Sequence[int]
@@ -106,22 +112,23 @@ class Aim:
 
 
 class FeasibilityResult:
-    """The result for a set of nodes.
+    """The result of a search for moves that allow a set of nodes to be switched.
 
     Attributes
     ----------
     entries, score:
-        The moves, and the score of the group after them with those nodes switched.
+        The moves, and the score of the group after them, with the nodes switched.
     problem:
-        Why the moves do not suffice; "" if they do.
+        The requirement that the moves do not meet, in words; "" if they meet all requirements.
     loses_n1:
-        Whether a failure that must be tolerated is not tolerated after the moves. Checked only if
-        there is a problem and no node is freed.
+        Whether a failure that must be tolerated is not tolerated after the moves. This is checked
+        only if there is a problem, and the search does not free nodes.
     shortage:
-        How much the online nodes lack of the reserve in all, in MiB of memory and virtual cpus.
-        Computed only in this case, too.
+        The sum of the amounts that the online nodes lack of the reserve: MiB of memory plus virtual
+        cpus. The sum is computed only if there is a problem, and the search does not free nodes.
     packed:
-        Whether the moves only pack, and no scores are known; see `Feasibility.score`.
+        Whether the moves come from packing, so that their scores are not known yet; see
+        `Feasibility.score`.
     """
 
     __slots__ = ("entries", "loses_n1", "packed", "problem", "score", "shortage")
@@ -138,7 +145,19 @@ class FeasibilityResult:
 
 
 class Attempt:
-    """One attempt to meet the requirements of `aim`: moves made in a state of its own."""
+    """One attempt to meet the requirements `aim`, by moves in a separate state.
+
+    `tidy`: make the moves of all phases, even if fewer moves meet the requirements.
+
+    Attributes
+    ----------
+    off:
+        The nodes to free.
+    state, entries:
+        The state after the moves made so far, and these moves.
+    problem:
+        The requirement that the state does not meet, in words; "" if it meets all requirements.
+    """
 
     def __init__(self, aim: Aim, off: frozenset[int], tidy: bool) -> None:
         self._aim = aim
@@ -152,7 +171,7 @@ class Attempt:
         self.problem = ""
 
     def outcome(self) -> FeasibilityResult:
-        """Return the result of this attempt."""
+        """Return the moves of this attempt, and the requirement that they do not meet."""
         unsolved = bool(self.problem) and not self._aim.evacuate
         loses_n1 = (
             unsolved and self._aim.failures.on(self.state).comparison.first_broken() is not None
@@ -163,7 +182,10 @@ class Attempt:
         return result
 
     def follow(self, way: Sequence[Phase]) -> None:
-        """Make the moves of every phase; if not `tidy`, only until they suffice."""
+        """Make the moves of each phase of `way` by balancing.
+
+        Unless the attempt is `tidy`, stop after the first phase that meets all requirements.
+        """
         aim = self._aim
         centres: Sequence[float] | None = None
         for number, (rules, instances) in enumerate(way, start=1):
@@ -183,7 +205,10 @@ class Attempt:
                     return
 
     def pack(self, rules: MoveRules, instances: Sequence[Instance], careful: bool = False) -> None:
-        """Pack the instances of the freed nodes, and then repair a shortage of the reserve."""
+        """Move `instances` off the freed nodes by packing, and then repair a lack of the reserve.
+
+        `careful`: see `pack` of `iallocator.planners.squeeze.emptying`.
+        """
         aim = self._aim
         balancing = self._balancing = BalanceProblem(
             self.state, aim.scope, self._fixed, instances, rules, aim.relations
@@ -194,23 +219,32 @@ class Attempt:
             self.repair()
 
     def check(self, score: float) -> None:
-        """Set `problem` to the requirement that the present state breaks; `score` is its score."""
+        """Set `problem` to a requirement that the present state does not meet; "" if none.
+
+        `score`: the score of the group in this state.
+        """
         self._score = score
         self.problem = self._homeless() or self._lacking() or self._lost()
 
     def overbooks(self) -> bool:
-        """Return whether a node lacks memory for failovers, except those of `Aim.full`."""
+        """Return whether an online node that is not in `Aim.full` lacks memory for failovers."""
         nodes, aim = self._aim.cluster.nodes, self._aim
         stay = [index for index in aim.scope if nodes[index].online]
         return any(self.state.fails_n1(index) for index in stay if index not in aim.full)
 
     def distance(self) -> tuple[bool, float]:
-        """Return how far the state is from the requirements; smaller is better."""
+        """Return how far the state is from the requirements, as a tuple; smaller is better.
+
+        The tuple has whether an instance must still move, and the shortage of the reserve.
+        """
         aim = self._aim
         return bool(self._homeless()), aim.reserve.shortage(self.state, aim.scope)
 
     def repair(self) -> None:
-        """Move instances so that the reserve lacks less, if nothing else is wrong."""
+        """Make moves that reduce the shortage of the reserve, at most `LONGEST_REPAIR`.
+
+        No move is made while an instance is on a node that must be empty.
+        """
         problem, aim = self._balancing, self._aim
         if problem is None or self._homeless():
             return
@@ -229,7 +263,7 @@ class Attempt:
             self.problem = self._lacking() or self._lost()
 
     def _homeless(self) -> str:
-        """Return which instance is on a node that must be empty, or ""."""
+        """Return which instance is still on a node that must be empty, in words; "" if none."""
         aim, nodes = self._aim, self._aim.cluster.nodes
         for index in aim.scope if aim.evacuate else ():
             held = [] if nodes[index].online else list(self.state.primaries[index].values())
@@ -243,7 +277,7 @@ class Attempt:
         return ""
 
     def _lacking(self) -> str:
-        """Return a node without the reserve, or ""."""
+        """Return which online node lacks the reserve, and why, in words; "" if none."""
         aim = self._aim
         for index, reason in aim.reserve.missing(self.state, aim.scope).items():
             name = aim.cluster.nodes[index].name
@@ -251,7 +285,7 @@ class Attempt:
         return ""
 
     def _lost(self) -> str:
-        """Return a failure that must be tolerated and is not, or ""."""
+        """Return which required failure is not tolerated, in words; "" if none."""
         return self._aim.failures.on(self.state).comparison.problem()
 
 
@@ -269,7 +303,10 @@ class ReserveStep:
 
 
 class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
-    """The move that reduces the shortage of the reserve most, of some moves with low scores."""
+    """The neighbourhood of a repair: moves of instances on nodes that lack the reserve.
+
+    Of the moves with the lowest scores, the best one reduces the shortage of the reserve most.
+    """
 
     name = "reserve"
 
@@ -280,7 +317,7 @@ class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
     def best(
         self, state: Attempt, objective: Objective, allows: Callable[[ReserveStep], bool]
     ) -> ReserveStep | None:
-        """Return the best move of an instance on a node that lacks the reserve."""
+        """Return the move that reduces the shortage of the reserve most; None if no move does."""
         problem, reserve = self._problem, self._reserve
         missing = set(reserve.missing(problem.state, problem.scope))
         affected = [
@@ -304,9 +341,11 @@ class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
 
 
 class CapacityBounds:
-    """Bounds from sums over the nodes of `scope`; each call costs one pass over the nodes.
+    """Tests by sums over the nodes of `scope` whether nodes can be freed.
 
-    Each call uses the present condition of the nodes: online or not.
+    The tests only exclude: a set of nodes that passes them may still be impossible to free. Each
+    test uses the present condition of the nodes, online or not. Cost of a test: one pass over the
+    nodes.
     """
 
     def __init__(
@@ -321,13 +360,16 @@ class CapacityBounds:
         self._first = {index: next(iter(state.primaries[index]), "") for index in scope}
 
     def hopeless(self, off: Collection[int]) -> str:
-        """Return why instances of the nodes `off` cannot all move to online ones, or ""."""
+        """Return why the instances of the nodes `off` cannot all move to online nodes, or "".
+
+        The nodes `off` must be offline in the cluster at the time of the call.
+        """
         online = [index for index in self._scope if self._nodes[index].online]
         if not online:
             held = next((self._first[index] for index in off if self._first[index]), "")
             return f"no other node is online in the group for instance {held}" if held else ""
         leaving = [index for index in self._scope if index in off]
-        # what the online nodes lack, each with its reserve
+        # The free capacity of the online nodes beside their reserves, once the instances have moved
         memory, later, cpus = (
             sum(self._slack[index][k] for index in online)
             - sum(self._held[index][k] for index in leaving)
@@ -340,10 +382,11 @@ class CapacityBounds:
         return self._lost(online, leaving)
 
     def may_free(self, size: int, candidates: Sequence[int]) -> bool:
-        """Return whether sums allow that some `size` of `candidates` are freed.
+        """Return whether the sums allow that some set of `size` nodes of `candidates` is freed.
 
-        A node that is freed takes its own slack away, and its instances need that of others. So the
-        nodes with the smallest sums of both are the best ones for each resource alone.
+        A freed node takes its own slack away, and its instances use slack of other nodes. So for
+        each resource alone, the best nodes to free have the smallest sums of their slack and their
+        use.
         """
         online = [index for index in self._scope if self._nodes[index].online]
         for k in range(3):
@@ -354,12 +397,15 @@ class CapacityBounds:
         largest = sorted((self._empty(one) for one in failing if len(one) == 1), reverse=True)
         if len(largest) <= size:
             return True
-        # the largest node that certainly stays fails
+        # Suppose that the largest node that certainly stays online fails
         least = sum(sorted(self._empty((index,)) for index in candidates)[:size])
         return largest[size] + least <= sum(self._free[index] for index in online)
 
     def _lost(self, online: Sequence[int], leaving: Sequence[int]) -> str:
-        """Return a failure that no placement on the online nodes tolerates, or ""."""
+        """Return which failure no placement on the online nodes tolerates, in words; or "".
+
+        The instances of the nodes `leaving` must move to the nodes `online`.
+        """
         failing = self._failures.comparison.required(MOVED)
         if not failing:
             return ""
@@ -374,12 +420,16 @@ class CapacityBounds:
         return f"the failure of {name} would not be tolerated: {others}"
 
     def _empty(self, failure: Failure) -> float:
-        """Return MiB of memory for instances on the nodes of `failure`, without any there."""
+        """Return the MiB of memory that the nodes of `failure` have free if they are empty."""
         return sum(self._free[index] + self._held[index][0] for index in failure)
 
 
 def _held(state: State, index: int) -> tuple[float, float, float]:
-    """Return the MiB that primaries use, the MiB if all of them run, and their virtual cpus."""
+    """Return what the primary instances of node `index` use.
+
+    The result has the MiB of memory that they use now, the MiB if all of them run, and their
+    virtual cpus.
+    """
     instances = state.primaries[index].values()
     running = sum(one.memory for one in instances if one.uses_memory)
     cpus = sum(one.vcpus for one in instances if not one.admin_offline)
@@ -387,27 +437,30 @@ def _held(state: State, index: int) -> tuple[float, float, float]:
 
 
 BALANCING_BUDGET = 60_000_000
-"""The work of balancing all sets of nodes that packing did not free, one to two seconds.
+"""The budget for balancing the sets of nodes that packing did not free: one to two seconds.
 
-A move costs instances × nodes, and `COST_OF_MOVE`. A set of nodes is not balanced if moving the
-instances off its nodes twice, in two ways, costs more than what is left.
+A move costs instances × nodes, plus `COST_OF_MOVE`. Balancing is not tried for a set of nodes if
+the rest of the budget is less than the cost of two moves of each instance on these nodes.
 """
 
 COST_OF_MOVE = 165_000
 """The part of the cost of a move that does not depend on the size of the group."""
 
 MOST_PLACES = 100_000
-"""Exact search is tried up to so many instances × nodes, multiplied by the thoroughness."""
+"""The largest product of instances and nodes for which exact search is tried.
+
+This number is multiplied by the thoroughness.
+"""
 
 FEW_SETS = 1_000
-"""So many sets of nodes are checked for a bound, each by sums over the nodes."""
+"""The largest number of sets of nodes of one size that are checked one by one for a bound."""
 
 CLASSES = 12
-"""How many classes of memory are formed to move instances, the largest first."""
+"""The largest number of classes by memory; the class of the largest instances moves first."""
 
 
 class Feasibility:
-    """Plans for the nodes of one group.
+    """Finds plans after which nodes of one group can be switched.
 
     Parameters
     ----------
@@ -416,13 +469,18 @@ class Feasibility:
     instances:
         The instances of the group that may move, in the order that breaks ties.
     lighter:
-        Those of `instances` that move without copying disks; they are tried alone first.
+        The instances of `instances` that are tried alone at first: those on shared storage if
+        only such instances are selected, else all instances.
+    ignore_soft:
+        Whether soft limits are ignored.
+    behaviour:
+        The differences between this program and htools.
     budget:
         The budget of exact search, which is tried if moving one instance after the other does not
-        suffice; None: no exact search.
+        meet the requirements; None: no exact search.
     thoroughness:
-        The factor of the work of all searches. Above 1, exact search comes before balancing, which
-        takes longer and proves nothing.
+        The factor of the work of all searches, 1 or more. Above 1, exact search is tried before
+        balancing, because balancing takes longer and proves nothing.
     """
 
     def __init__(
@@ -459,9 +517,9 @@ class Feasibility:
         on: Collection[int] = (),
         tidy: bool = False,
     ) -> FeasibilityResult:
-        """Return a plan with the nodes `off` offline and `on` online.
+        """Return a plan after which the nodes `off` can be offline and the nodes `on` are online.
 
-        By default, the fastest method is used. `tidy`: the method that balances best.
+        By default, the fastest method is used. `tidy`: the method with the best balance is used.
 
         Raises
         ------
@@ -478,7 +536,7 @@ class Feasibility:
             if hopeless:
                 return FeasibilityResult((), 0.0, hopeless)
             if off and not tidy and self._packs:
-                # Pack, first the lighter instances alone
+                # Pack the lighter instances alone at first
                 rules = self._whole.while_leaving(off)
                 for instances in self._movable_sets:
                     attempt = Attempt(self.aim, off, False)
@@ -514,9 +572,10 @@ class Feasibility:
             return near.outcome() if searched or not near.problem else self._exactly(near)
 
     def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
-        """Record the score after each of the packed moves, and return the last score.
+        """Set the score of each move of `entries`, which come from packing; return the last score.
 
-        Without `each` note the last score at each move, which is faster.
+        The nodes `off` are switched off. Without `each`, every move has the score after the last
+        move, which is faster.
         """
         with Switched(self.aim.cluster, off):
             state = State(self.aim.cluster)
@@ -534,7 +593,10 @@ class Feasibility:
             return last
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
-        """Return the result of exact search, or `near` if it finds none or is not tried."""
+        """Return the result of exact search, with the nodes of the attempt `near` switched.
+
+        If exact search finds no plan or is not tried, return the result of `near`.
+        """
         movable = self._movable_sets[0]
         places = len(movable) * len(self.aim.scope)
         if self.budget is None or self.budget.must_end or places > MOST_PLACES * self.thoroughness:
@@ -553,7 +615,7 @@ class Feasibility:
         ).find(movable, self.budget)
         if entries is None:
             result = near.outcome()
-            # The search moves instances on shared storage only
+            # The search moves only instances on shared storage: else it proves nothing
             if proved and len(self._movable_sets) == 1 and all(one.shared for one in movable):
                 result.problem += f" ({PROVED})"
                 self._impossible.add(near.off)
@@ -562,7 +624,7 @@ class Feasibility:
         return FeasibilityResult(entries, score, "")
 
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
-        """Return the result of switching the nodes `on` online without any moves."""
+        """Return the result of powering on the nodes `on` without any move."""
         with Switched(self.aim.cluster, on=on):
             attempt = Attempt(self.aim, frozenset(), False)
             attempt.check(score_of(State(self.aim.cluster), self.aim.scope))
@@ -570,22 +632,24 @@ class Feasibility:
 
     @property
     def impossible(self) -> Collection[frozenset[int]]:
-        """Return the sets of nodes that exact search has proved not to be possible to free."""
+        """The sets of nodes for which exact search has proved that they cannot be freed."""
         return self._impossible
 
     def hopeless(self, off: Collection[int]) -> str:
-        """Return why the nodes `off` cannot be freed, by the bounds alone, or ""."""
+        """Return why the bounds exclude that the nodes `off` are freed; "" if they do not."""
         with Switched(self.aim.cluster, off):
             return self._bounds.hopeless(off)
 
     def most_freed(
         self, candidates: Sequence[int], known: int, proved: Collection[frozenset[int]] = ()
     ) -> int:
-        """Return an upper bound of how many of `candidates` can be freed; `known` of them can.
+        """Return an upper bound of the number of `candidates` that can be freed together.
 
-        `proved`: sets of nodes that cannot be freed, see `impossible`.
+        `known`: the number of candidates that a known plan frees. `proved`: sets of nodes that
+        cannot be freed, see `impossible`.
 
-        Cost: sums for each number of nodes, and for each set of a number that has few sets.
+        Cost: sums over the nodes for each number of freed nodes. If a number has few sets of nodes,
+        also sums for each set.
         """
         for size in range(len(candidates), known, -1):
             check()
@@ -603,15 +667,16 @@ class Feasibility:
     def _includes(self, off: frozenset[int], proved: Collection[frozenset[int]]) -> bool:
         """Return whether one of the sets `proved` shows that the nodes `off` cannot be freed.
 
-        A plan that frees more nodes than such a set would free the set as well: the other nodes are
-        empty then, and may stay online if each of them alone has the reserve.
+        A set of `proved` cannot be freed. If `off` includes the set, a plan that frees `off` also
+        frees the set: the other nodes of `off` are empty then, and can stay online if each of them
+        has the reserve when empty. So there is no such plan.
         """
         return off in proved or any(
             some < off and all(map(self._has_reserve_if_empty, off - some)) for some in proved
         )
 
     def _has_reserve_if_empty(self, index: int) -> bool:
-        """Return whether a node without instances has the reserve."""
+        """Return whether node `index` has the reserve if it is empty."""
         if index not in self._empty:
             state = State(self.aim.cluster)
             for instance in [*state.instances_on(index)]:
@@ -620,19 +685,22 @@ class Feasibility:
         return self._empty[index]
 
     def _ways(self, off: frozenset[int], tidy: bool) -> Iterator[list[Phase]]:
-        """Yield several ways to move the instances, each in phases."""
+        """Yield ways to move the instances off the nodes `off`, each as a list of phases.
+
+        A phase has the rules of its moves, and the instances that may move.
+        """
         for instances in self._movable_sets:
             whole: Phase = (self._whole, instances)
             ways = [[(self._first, instances), whole]]
             if self.thoroughness > 1 and (tidy or self._cheap):
                 ways.append([whole])
-            # the instances on freed nodes in classes of memory, the largest first
+            # The instances on freed nodes in classes by memory, the largest class first
             leaving = [i for i in instances if not off.isdisjoint(i.nodes)]
             leaving.sort(key=lambda instance: -instance.memory)
             size = max(1, -(-len(leaving) // CLASSES))
             classes = [leaving[k : k + size] for k in range(0, len(leaving), size)]
             if len(classes) > 1:
-                # for shared storage, this is faster, and mostly gives a lower score
+                # For shared storage, moving by classes is faster, and mostly gives a lower score
                 first = 0 if all(instance.shared for instance in leaving) else len(ways)
                 ways.insert(first, [*((self._first, some) for some in classes), whole])
             yield from ways

@@ -26,9 +26,10 @@ __all__ = ["ALL", "DRBD", "SHARED", "Headroom", "SqueezeOptions"]
 
 
 class Headroom:
-    """An instance of `factor` times the size of `standard`, fractions left out.
+    """The reserve of a node: one instance for which the node must have free capacity.
 
-    Its disks are on shared storage, or with `local` on the node itself.
+    The instance has `factor` times the size `standard`, rounded down. Its disks are on shared
+    storage; with `local`, they are on the node.
     """
 
     __slots__ = ("instance",)
@@ -45,23 +46,26 @@ class Headroom:
         )
 
     def lacks(self, state: State, index: int) -> str:
-        """Return why the node cannot hold the reserve now; "" if it can.
+        """Return the limit that prevents the reserve on node `index` in `state`; "" if none does.
 
-        If a node already lacks memory for failovers, this alone is no reason.
+        The limits are those of a primary instance. A lack of memory for failovers is no reason if
+        the node has it already without the reserve.
         """
         node = state.cluster.nodes[index]
         before = NodeView.of(state, index, capacities(node))
         after = before.plus(self.instance.as_primary, before.reserved)
-        before.reserved -= 0.5  # just enough: not short
+        before.reserved -= 0.5  # a node with exactly enough memory for failovers lacks none
         for check in checks_for(PRIMARY, self.instance, ALL_LIMITS):
             if check.fails(before, after, self.instance):
                 return check.numbers(before, after, self.instance)
         return ""
 
     def slack(self, state: State, index: int) -> tuple[float, float, float]:
-        """Return the free MiB now, with all instances running, and cpus beside the reserve.
+        """Return the free capacity of node `index` beside the reserve: three amounts.
 
-        Negative where it has less than the reserve.  Moves keep the sums over all nodes.
+        They are the MiB of memory now, the MiB with all instances running, and virtual cpus. An
+        amount is negative if the node has less than the reserve.  Moves between nodes do not change
+        the sum of an amount over all nodes.
         """
         node, columns = state.cluster.nodes[index], state.columns
         needed = self.instance.memory + 1
@@ -69,7 +73,10 @@ class Headroom:
         return columns[MEMORY][index] - needed, columns[MEMORY_LATER][index] - needed, cpus + AMOUNT
 
     def shortage(self, state: State, scope: Iterable[int]) -> float:
-        """Return the total shortage of the online nodes in `scope`: MiB plus virtual cpus."""
+        """Return the sum of the amounts that the online nodes of `scope` lack of the reserve.
+
+        The sum adds MiB of memory and virtual cpus. It is 0 or more.
+        """
         total, nodes = 0.0, state.cluster.nodes
         for index in scope:
             if nodes[index].online:
@@ -79,14 +86,18 @@ class Headroom:
         return total
 
     def missing(self, state: State, scope: Iterable[int]) -> dict[int, str]:
-        """Return the online nodes in `scope` that cannot hold the reserve, and why."""
+        """Return node -> why it lacks the reserve, for those online nodes of `scope` that do."""
         nodes = state.cluster.nodes
         lacking = {index: self.lacks(state, index) for index in scope if nodes[index].online}
         return {index: reason for index, reason in lacking.items() if reason}
 
 
 SHARED, DRBD, ALL = range(3)
-"""Instances that may be moved: on shared storage; drbd, too; all that can be moved."""
+"""The instances that may be moved.
+
+`SHARED`: instances on shared storage. `DRBD`: also drbd instances. `ALL`: all instances that can be
+moved, also those that are not auto-balanced.
+"""
 
 
 @dataclass(slots=True)
@@ -95,22 +106,26 @@ class SqueezeOptions:
 
     Attributes
     ----------
-    target, minimal:
-        The reserve of every online node in standard instances: after nodes were powered
-        down; below which others are powered on.  The target should not be less.
+    limits:
+        When balancing stops, and when the run ends.
+    settings:
+        The settings for global N+1, soft limits and exact search, including those of groups that
+        have their own tags.
+    target:
+        The reserve of every online node after nodes are powered down, in standard instances.
+    minimal:
+        The reserve of every online node, in standard instances, below which further nodes are
+        powered on.  It should not exceed `target`.
     master:
-        Name of the master node, which stays; "" if it is not known.
+        Name of the master node, which stays online; "" if it is not known.
     prefer, avoid:
-        Names of the nodes to take first, and last.
+        Names of the nodes to switch first, and of those to switch last.
     kinds:
-        `SHARED`, `DRBD` or `ALL`.
+        The instances that may be moved: `SHARED`, `DRBD` or `ALL`.
     group:
         Name or uuid of the only group to squeeze; "": every group.
     tag_prefix:
-        The prefix of this program's own tags.
-    settings:
-        The settings for global N+1, soft limits and exact search, with those of groups that
-        have tags of their own.
+        The prefix of the tags of this program.
     """
 
     limits: StopCriteria
@@ -127,7 +142,7 @@ class SqueezeOptions:
 
     @property
     def behaviour(self) -> Behaviour:
-        """Return the differences between this program and htools."""
+        """The differences between this program and htools."""
         return self.settings.behaviour
 
     def n1_of(self, group: Group) -> str:

@@ -1,8 +1,8 @@
-"""Squeezing one group: which nodes can be powered down, or which must be powered on.
+"""Choose the nodes of one group that can be powered down, or that must be powered on.
 
 Both searches call `Feasibility.find` with sets of nodes, in the order of the candidates, and keep
-the best set found so far.  They end with a local search over sets of nodes,
-in which steps add a node to free, or spare one that need not be powered on.
+the best set found so far.  They end with a local search over sets of nodes. Each of its steps frees
+one more node, or leaves out a node that need not be powered on.
 """
 
 from __future__ import annotations
@@ -28,35 +28,43 @@ if TYPE_CHECKING:
 __all__ = ["LAST_ONE", "NodeSelection"]
 
 SMALL = 12
-"""Other sets of nodes are tried if there are so many candidates at most."""
+"""The largest number of candidates for which other sets of nodes are tried."""
 
 SETS = 60
-"""How many other sets of nodes are tried, multiplied by the thoroughness of the search."""
+"""The largest number of other sets of nodes that are tried.
+
+This number is multiplied by the thoroughness of the search.
+"""
 
 LAST_ONE = "it is the last online node, and the master node is unknown"
 
 
 class NodeSelection:
-    """Chooses some of `candidates`, which are tried in their order.
+    """Chooses the nodes of one group to switch, from `candidates`, which are tried in their order.
 
     Attributes
     ----------
+    feasibility:
+        Finds a plan for a given set of nodes.
     chosen:
-        The nodes to switch, in the order in which they were taken.
+        The nodes to switch, in the order in which they were chosen.
     before:
-        The group's score before any moves.
+        The score of the group before any move.
     entries, score:
-        The moves that go with them, and the group's score after them.
+        The moves for the chosen nodes, and the score of the group after them.
     most:
-        How many nodes may be chosen.
+        The largest number of nodes that may be chosen.
     rejected:
-        Nodes that were tried -> why they are not chosen.
+        Node -> why it is not chosen, for candidates that are not chosen.
     problem:
-        The requirement that the group breaks even then; "" if it breaks none.
+        The requirement that the group does not meet with the chosen nodes switched; "" if it meets
+        all requirements.
     packed:
-        Whether the moves only pack, and the scores after them are not known yet.
-    stop, stopped:
-        The signal or time limit that ended the search, or None; why it ended early, or "".
+        Whether the moves come from packing, so that their scores are not known yet.
+    stop:
+        The signal or time limit that raised `Stopped` in the search; None if there was none.
+    stopped:
+        Why the search ended early; "" if it did not.
     """
 
     __slots__ = (
@@ -100,7 +108,10 @@ class NodeSelection:
         self.stop: Stopped | None = None
 
     def end(self, stop: Stopped | None) -> None:
-        """Complete what has been found, once the search has ended, or `stop` has ended it."""
+        """Complete the scores and the reasons of rejected nodes after the end of the search.
+
+        `stop`: the signal or time limit that ended the search; None if there was none.
+        """
         if stop is not None:
             self.stop, self.stopped = stop, stop.reason
         untried = f"not tried: {self.stopped}"
@@ -113,9 +124,10 @@ class NodeSelection:
                 self.rejected.setdefault(index, untried)
 
     def power_down(self, most: int) -> None:
-        """Free as many candidates as possible, the first ones first, and at most `most`."""
+        """Free as many candidates as possible, but at most `most`; the first candidates first."""
         self.most = most
-        # first a long beginning: the longest that may be possible, or what halving finds below it
+        # First free the first candidates together: as many as the bounds allow, or as many as
+        # bisection finds
         candidates, feasibility = self._candidates, self.feasibility
         low, high = 0, min(len(candidates), max(0, most))
         while high and feasibility.hopeless(candidates[:high]):
@@ -134,7 +146,7 @@ class NodeSelection:
                 step.apply(self)
                 low = middle
         self.rejected = {}
-        # then single nodes
+        # Then free single nodes
         moves: list[Neighbourhood[NodeSelection, _Step]] = [_OneMore(candidates[low:])]
         if feasibility.budget is not None and len(candidates) <= SMALL:
             moves.append(_OtherNodes(candidates, SETS * feasibility.thoroughness))
@@ -145,14 +157,17 @@ class NodeSelection:
                 self.keep(self.chosen, result)
 
     def choose(self, off: Sequence[int]) -> bool:
-        """Free exactly the nodes `off` if that is possible; return whether it is."""
+        """Choose exactly the nodes `off` if they can be freed together; return whether they can."""
         step = self.freeing(off)
         if step is not None:
             step.apply(self)
         return step is not None
 
     def freeing(self, off: Sequence[int]) -> _Step | None:
-        """Return a plan that frees the nodes `off`, or None after recording the reason."""
+        """Return the step that frees exactly the nodes `off`; None if no plan is found.
+
+        Unless time is up, the reason for None is recorded for the last node of `off`.
+        """
         if self._out_of_time():
             return None
         if len(off) > self.most:
@@ -169,7 +184,7 @@ class NodeSelection:
         return None
 
     def sparing(self, on: Sequence[int]) -> _Step | None:
-        """Return a plan that powers on the nodes `on`, or None if none is found."""
+        """Return the step that powers on only the nodes `on`; None if they do not suffice."""
         if self._out_of_time():
             return None
         result = self.feasibility.find(on=on)
@@ -180,7 +195,7 @@ class NodeSelection:
         moves: Sequence[Neighbourhood[NodeSelection, _Step]],
         objective: Callable[[NodeSelection], Objective],
     ) -> None:
-        """Change the chosen nodes one by one as long as that is better."""
+        """Take steps of `moves` as long as they lower `objective`, or until time is up."""
         acceptance: Acceptance[_Step] = Acceptance(ended=lambda: self.stopped)
         end = LocalSearch(moves, objective, acceptance, self._limits.deadline).run(self)
         if end == TIME_IS_UP:
@@ -192,7 +207,7 @@ class NodeSelection:
         return bool(self.stopped)
 
     def keep(self, chosen: Sequence[int], result: FeasibilityResult) -> None:
-        """Record this set of nodes as the best one so far."""
+        """Record the nodes `chosen`, with the plan `result`, as the best set found so far."""
         more = len(result.entries) - len(self.entries)
         self.chosen = list(chosen)
         self.entries, self.score, self.problem = result.entries, result.score, result.problem
@@ -200,16 +215,17 @@ class NodeSelection:
         self._limits.deadline.spare(more)
 
     def power_on(self) -> None:
-        """Power on the first candidates until every online node has the reserve, or fewer.
+        """Choose as few of the first candidates as give every online node the reserve.
 
-        If not even all of them suffice, nor those that are large enough to have the reserve
-        themselves, all are chosen, and `problem` names the requirement that is not met.
+        If all candidates together do not suffice, only those are tried that have the reserve
+        when they are empty. If these do not suffice either, all candidates are chosen, and
+        `problem` names the requirement that is not met.
         """
         self._powers_on = True
         feasibility, standby = self.feasibility, self._candidates
         aim, large = feasibility.aim, []
         for index in standby:
-            with Switched(aim.cluster, on=[index]):  # has the empty node the reserve?
+            with Switched(aim.cluster, on=[index]):  # an empty node may be smaller than the reserve
                 state = State(aim.cluster)
                 if state.columns[MEMORY][index] > 0 and not aim.reserve.lacks(state, index):
                     large.append(index)
@@ -221,7 +237,7 @@ class NodeSelection:
             result = feasibility.find(on=nodes)
             if not result.problem:
                 self.keep(nodes, result)
-                # leave out nodes without which the others suffice, and tidy up the moves
+                # Leave out nodes that the others do not need, and find better balanced moves
                 self._improve([_OneLess(self.chosen[-2::-1])], lambda work: (len(work.chosen),))
                 if self.stopped:
                     return
@@ -238,7 +254,7 @@ class NodeSelection:
 
 
 class _Step:
-    """A set of nodes to switch, and the moves for it."""
+    """A step of the local search: a set of nodes to switch, with the plan for these nodes."""
 
     __slots__ = ("_chosen", "_result")
 
@@ -247,16 +263,16 @@ class _Step:
         self._result = result
 
     def apply(self, state: NodeSelection) -> None:
-        """Record these nodes as the best set found so far that can be emptied together."""
+        """Choose the nodes of this step in `state`; none of them counts as rejected any more."""
         state.keep(self._chosen, self._result)
         for index in self._chosen:
             state.rejected.pop(index, None)
 
 
 class _OneMore(Neighbourhood[NodeSelection, _Step]):
-    """Steps that free one more node of `rest`, in turn.
+    """Steps that free one more node; the nodes of `rest` are tried in turn.
 
-    A node that could not be freed is tried again after others have been freed.
+    A node that could not be freed is tried again after other nodes have been freed.
     """
 
     name = "one more"
@@ -267,7 +283,7 @@ class _OneMore(Neighbourhood[NodeSelection, _Step]):
     def best(
         self, state: NodeSelection, objective: Objective, allows: Callable[[_Step], bool]
     ) -> _Step | None:
-        """Return the next node that can be freed besides the chosen ones."""
+        """Return the step that also frees the next possible node; None if no node is possible."""
         self._rest = [index for index in self._rest if index not in state.chosen]
         for number, index in enumerate(self._rest):
             step = None if state.stopped else state.freeing([*state.chosen, index])
@@ -278,9 +294,9 @@ class _OneMore(Neighbourhood[NodeSelection, _Step]):
 
 
 class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
-    """Sets of nodes to free with one node more than now, but without some of the chosen nodes.
+    """Steps that replace the chosen nodes by another set, which has one node more.
 
-    At most `most` sets are tried.
+    The sets lack at least one chosen node. At most `most` sets are tried.
     """
 
     name = "other nodes"
@@ -292,7 +308,7 @@ class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
     def best(
         self, state: NodeSelection, objective: Objective, allows: Callable[[_Step], bool]
     ) -> _Step | None:
-        """Return the next set of nodes that can be freed."""
+        """Return the step that frees the next possible set of nodes; None if none is found."""
         present, rejected = frozenset(state.chosen), dict(state.rejected)
         if len(present) >= state.most:
             return None
@@ -306,12 +322,12 @@ class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
             step = state.freeing(off)
             if step is not None:
                 return step
-        state.rejected = rejected  # which says why one more node cannot be freed
+        state.rejected = rejected  # keep the reasons why no single further node can be freed
         return None
 
 
 class _OneLess(Neighbourhood[NodeSelection, _Step]):
-    """Steps that power on one node less: each of `nodes` in turn is left out."""
+    """Steps that power on one node less; the nodes of `nodes` are left out in turn."""
 
     name = "one less"
 
@@ -321,7 +337,7 @@ class _OneLess(Neighbourhood[NodeSelection, _Step]):
     def best(
         self, state: NodeSelection, objective: Objective, allows: Callable[[_Step], bool]
     ) -> _Step | None:
-        """Return the next node that the others do not need."""
+        """Return the step that leaves out the next unneeded node; None if all are needed."""
         while self._nodes and not state.stopped:
             spared = self._nodes.pop(0)
             step = state.sparing([index for index in state.chosen if index != spared])

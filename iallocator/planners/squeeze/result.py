@@ -1,4 +1,4 @@
-"""The result of `squeeze`: the nodes to switch, the plans, and the cluster afterwards."""
+"""The result of `squeeze`: the nodes to power on or down, the moves, and the state after them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["SqueezePlan", "SqueezeResult"]
 
 
 class SqueezePlan(Plan):
-    """The plan for one group; its score changes even without a move."""
+    """The plan for one group; switching nodes changes its score even without a move."""
 
     __slots__ = ("_after",)
 
@@ -45,7 +45,7 @@ class SqueezePlan(Plan):
         self._after = search.score
 
     def replace(self, entries: Sequence[PlanEntry], after: float) -> None:
-        """Replace the moves by others, after which the score is `after`."""
+        """Replace the moves of the plan by `entries`; `after` is the score after them."""
         self.entries, self._after = list(entries), after
 
     def give_up(self, reason: str) -> None:
@@ -59,20 +59,24 @@ class SqueezePlan(Plan):
 
 
 class SqueezeResult(GroupPlans):
-    """The nodes that `squeeze` switches, and the moves.
+    """The nodes that `squeeze` powers down or on, and the moves of all groups.
 
     Attributes
     ----------
     aim:
-        ``offline`` or ``online``: the nodes that were searched for; ``none`` before that is known.
+        ``offline`` if the run searches for nodes to power down, ``online`` if it searches for nodes
+        to power on; ``none`` before the search begins.
     off, on:
-        Indices of the nodes to power down, and to power on, group by group in the order of choice.
+        Indices of the nodes to power down, and of those to power on. They are ordered by group, and
+        then by the order in which they were chosen.
     kept:
-        Node -> why it is not switched, for the candidates.
+        Index of a node that is not switched -> the reason.
     shortages:
-        Index of a group -> why it lacks the minimal resources even if all nodes are powered on.
+        Index of a group -> why it lacks the minimal reserve even if all its standby nodes are
+        powered on.
     reserves:
-        Index of a group -> the reserve of every online node of it after nodes were freed.
+        Index of a group -> the reserve that each of its online nodes must have after nodes are
+        powered down.
     """
 
     measure = FREED
@@ -89,7 +93,7 @@ class SqueezeResult(GroupPlans):
 
     @property
     def nodes(self) -> list[int]:
-        """The nodes to switch: those to power on, and then those to power down."""
+        """The indices of the nodes to power on, and then of the nodes to power down."""
         return [*self.on, *self.off]
 
     @property
@@ -99,34 +103,42 @@ class SqueezeResult(GroupPlans):
 
     @property
     def shortage(self) -> str:
-        """Return why some group lacks the minimal resources; "" if none does."""
+        """Why the first group in `shortages` lacks the minimal reserve; "" if no group does."""
         return next(iter(self.shortages.values()), "")
 
     @property
     def action(self) -> str:
-        """Return how nodes are switched: ``offline``, ``online``, ``both`` or ``none``."""
+        """How nodes are switched: ``offline``, ``online``, ``both`` or ``none``."""
         if self.on and self.off:
             return "both"
         return "online" if self.on else "offline" if self.off else "none"
 
     @property
     def leaving(self) -> Collection[int]:
-        """The nodes to power down."""
+        """The indices of the nodes to power down."""
         return self.off
 
     @property
     def coming(self) -> Collection[int]:
-        """The nodes to power on."""
+        """The indices of the nodes to power on."""
         return self.on
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Leave out the whole plan of a group that frees nodes: they must be empty at the end."""
+        """Remove the moves that cause `problem`, record `reason`, and describe the removed part.
+
+        If nodes are powered down, the whole plan of the group is left out, because these nodes must
+        be empty after it. Otherwise the plan is cut before the move that causes `problem`.
+        """
         if not self.leaving:
             return super().without(problem, reason)
         return self.leave_out(problem.group, reason)
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Switch no node of a group and move nothing there, for `reason`."""
+        """Remove the plan of the group `part`, with the nodes that it switches.
+
+        `reason` is recorded for the group and for its nodes. Return a description of the removed
+        plan; "" if the group has none.
+        """
         for one in self.plans:
             switched = self.nodes_of(one.group)
             if one.group is part and (switched or one.plan.entries):
@@ -139,7 +151,7 @@ class SqueezeResult(GroupPlans):
         return ""
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return the plan of each group that has moves or switches nodes, alone."""
+        """Return each group with moves or switched nodes, with a result that has only its plan."""
         parts: list[tuple[object, PlanResult]] = []
         for one in self.plans:
             switched = self.nodes_of(one.group)
@@ -151,13 +163,16 @@ class SqueezeResult(GroupPlans):
         return parts
 
     def _switch_only(self, nodes: Iterable[int]) -> None:
-        """Power no other nodes on or off than `nodes` (indices)."""
+        """Remove from the nodes to switch all nodes that are not in `nodes`."""
         kept = set(nodes)
         self.off = [index for index in self.off if index in kept]
         self.on = [index for index in self.on if index in kept]
 
     def failed_parts(self) -> list[tuple[object, str]]:
-        """Return the groups in which a node that stays online lacks the reserve at the end."""
+        """Return (group, reason) for each online node that lacks the reserve after the plan.
+
+        Only the groups in which nodes are powered down are checked.
+        """
         failed: list[tuple[object, str]] = []
         freed = {self.cluster.nodes[index].group.index for index in self.leaving}
         if not freed:
@@ -178,35 +193,38 @@ class SqueezeResult(GroupPlans):
         return moved or bool(self.nodes_of(group))
 
     def nodes_of(self, group: Group) -> list[int]:
-        """Return the nodes of `group` to power down or on."""
+        """Return the indices of the nodes of `group` to power down or on."""
         return [index for index in self.nodes if self.cluster.nodes[index].group is group]
 
     def leaving_of(self, group: Group) -> list[int]:
-        """Return the nodes of `group` to power down."""
+        """Return the indices of the nodes of `group` to power down."""
         return [index for index in self.off if self.cluster.nodes[index].group is group]
 
     def coming_of(self, group: Group) -> list[int]:
-        """Return the nodes of `group` to power on."""
+        """Return the indices of the nodes of `group` to power on."""
         return [index for index in self.on if self.cluster.nodes[index].group is group]
 
     def forget_order(self) -> None:
-        """Compute the order of the steps again when it is next used: the moves have changed."""
+        """Discard the order of the steps, because the moves have changed.
+
+        The order is computed again when it is next used.
+        """
         self._transition = None
 
     @property
     def added(self) -> dict[int, list[str]]:
-        """Tags to add, by node: freed ones that have no standby tag get one."""
+        """Index of a node -> the tags to add: a standby tag for freed nodes that have none."""
         nodes = self.cluster.nodes
         return {index: [AUTO] for index in self.off if not standby_tags(nodes[index])}
 
     @property
     def removed(self) -> dict[int, list[str]]:
-        """Return the tags to remove by node: only those that planners add."""
+        """Index of a node to power on -> the tags to remove: only the one that planners add."""
         nodes = self.cluster.nodes
         return {index: [AUTO] for index in self.on if AUTO in standby_tags(nodes[index])}
 
     def switched(self) -> Switched:
-        """Return a ``with`` block in which the nodes are switched."""
+        """Return a context manager: in its ``with`` block, the nodes are switched."""
         return Switched(self.cluster, off=self.off, on=self.on)
 
     def _ordered(self) -> Transition:
@@ -217,7 +235,7 @@ class SqueezeResult(GroupPlans):
             remove_tags=self.removed,
         )
         left, orders = room(self.before), self.demands.orders if self.demands else ()
-        with Switched(self.cluster, on=self.coming):  # nothing runs there that needs fencing
+        with Switched(self.cluster, on=self.coming):  # no instance runs there: no fencing needed
             return transition_of_moves(
                 self.cluster,
                 left,
@@ -228,7 +246,7 @@ class SqueezeResult(GroupPlans):
             )
 
     def document(self) -> Json:
-        """Return all but the transition as plain data."""
+        """Return the plan as plain data, with the nodes to switch, but without the transition."""
         names = self.cluster.node_names
         lines = [line.strip() for line in script(self.cluster, job_sets_of_steps(self.transition))]
         return super().document() | {
@@ -247,7 +265,7 @@ class SqueezeResult(GroupPlans):
         return {self.cluster.nodes[index].name: some for index, some in tags.items()}
 
     def after(self) -> State:
-        """Switch the nodes of the cluster, and return the state after all moves."""
+        """Switch and retag the nodes of the cluster for good; return the state after all moves."""
         added, removed = self.added, self.removed
         self.switched().__enter__()
         for index in self.nodes:

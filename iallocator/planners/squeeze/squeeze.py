@@ -1,4 +1,8 @@
-"""Choose the nodes of a cluster to power down or on."""
+"""Choose the nodes of a cluster to power down or to power on, and plan the moves for this.
+
+The groups are planned one after the other. After the first plan, further runs on the planned state
+look for more nodes; their moves are joined with the plan.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +53,10 @@ def squeeze_cluster(
     options: SqueezeOptions,
     progress: Callable[[Plan], None] = lambda plan: None,
 ) -> SqueezeResult:
-    """Find the nodes to power down; or to power on, if an online node has less than the minimum.
+    """Find the nodes to power down, or to power on if an online node lacks the minimal reserve.
 
-    `policy` is that of the whole cluster, which has the standard size.
+    `policy` is the policy of the whole cluster; it defines the size of a standard instance.
+    `progress` is called with the plan of a balancing after each of its steps.
 
     Raises
     ------
@@ -89,7 +94,17 @@ def squeeze_cluster(
 
 
 class _Open(NamedTuple):
-    """A group that is being searched, with its result, and the reason in its report."""
+    """A group for which nodes are being searched.
+
+    Attributes
+    ----------
+    done:
+        The result of the run, to which the plan of the group will be added.
+    group, search:
+        The group, and the search for its nodes.
+    reason:
+        Why the plan ends, for the report, unless the search is stopped.
+    """
 
     done: SqueezeResult
     group: Group
@@ -98,7 +113,11 @@ class _Open(NamedTuple):
 
 
 class _Work:
-    """One run on a cluster, group by group; each group starts after the moves of those before."""
+    """The work of `squeeze` on one cluster: it plans the groups one after the other.
+
+    Each group is planned in the state after the moves of the groups before it. In the way of
+    hsqueeze, all groups are planned together (`_free_together`).
+    """
 
     def __init__(
         self,
@@ -123,7 +142,7 @@ class _Work:
             )
 
     def _fresh_budget(self) -> Deadline:
-        """Return a new budget of exact search."""
+        """Return a new budget of work for exact search."""
         options = self.options
         return Deadline.of_search(
             options.settings.optimum_seconds * options.settings.thoroughness,
@@ -132,7 +151,10 @@ class _Work:
         )
 
     def reserve(self, group: Group, factor: float) -> Headroom:
-        """Return the reserve; it has local disks if instances with local disks move."""
+        """Return the reserve of each online node of `group`: `factor` standard instances.
+
+        The reserve has local disks if instances with local disks may move.
+        """
         local = self.options.kinds != SHARED and any(i.local for i in self._movable(group))
         return Headroom(self._standard, factor, local)
 
@@ -147,7 +169,11 @@ class _Work:
     def _feasibility(
         self, group: Group, factor: float, state: State, *, evacuate: bool
     ) -> Feasibility:
-        """Return the search in `group`; `state` is that of the cluster now."""
+        """Return the search for plans in `group`, with a reserve of `factor` standard instances.
+
+        `state` is the present state of the cluster. `evacuate`: every instance must be on an online
+        node in the end.
+        """
         options, instances = self.options, self._movable(group)
         scope, ignore_soft = in_order(group.nodes, options.behaviour), options.ignores_soft(group)
         rules = plan_rules(options.n1_of(group), self.relations)
@@ -175,7 +201,10 @@ class _Work:
         )
 
     def run(self, groups: Sequence[Group], done: SqueezeResult) -> None:
-        """Power nodes down; or on, if a group needs it."""
+        """Add to `done` the nodes to power on if a group lacks the minimal reserve.
+
+        If no group does, add the nodes to power down.
+        """
         state, factor = State(self.cluster), self.options.minimal
         short = [g for g in groups if self.reserve(g, factor).missing(state, g.nodes)]
         if short:
@@ -187,7 +216,7 @@ class _Work:
             self._free(groups, done)
 
     def _free(self, groups: Sequence[Group], done: SqueezeResult) -> None:
-        """Power down the nodes that can be freed."""
+        """Add to `done` the nodes that can be freed, for one group after the other."""
         done.aim = "offline"
         for group in groups:
             if done.plans:  # the first group has a result in any case
@@ -210,7 +239,10 @@ class _Work:
             self._close()
 
     def most_freed(self, groups: Sequence[Group], done: SqueezeResult) -> float:
-        """Return an upper bound of how many nodes can be freed; `done` frees some of them."""
+        """Return an upper bound of the number of nodes that can be freed in `groups`.
+
+        The bound is at least the number of nodes that `done` frees.
+        """
         total = 0
         for group in groups:
             candidates = self._candidates(group, SqueezeResult(self.cluster))
@@ -226,7 +258,11 @@ class _Work:
         return max(total, len(done.off))
 
     def _free_together(self, groups: Sequence[Group], done: SqueezeResult) -> None:
-        """Power down the nodes that can be freed while balancing all groups suffices."""
+        """Add to `done` the nodes that can be freed if instances move by balancing alone.
+
+        The nodes of all groups are tried in one order, as in hsqueeze: those with the fewest
+        primaries first.
+        """
         done.aim = "offline"
         searches: dict[int, NodeSelection] = {}
         opened: list[_Open] = []
@@ -246,7 +282,7 @@ class _Work:
         most = sum(node.online for node in self.cluster.nodes)
         most -= not self.options.master  # an unknown master node may be the last one
         if all(search.choose(()) for search in searches.values()):
-            # of equal nodes the last of the document, which is read backwards
+            # Of equal nodes, the last one of the document, as in hsqueeze: the first one by index
             order.sort(key=lambda k: (len(state.primaries[k]), k))
             for index in order:
                 search = searches[self.cluster.nodes[index].group.index]
@@ -261,7 +297,10 @@ class _Work:
             self._close()
 
     def _close(self, stop: Stopped | None = None) -> None:
-        """Add the result for the group in progress; `stop`: why its search ended early."""
+        """Add the plan of the group in progress to its result.
+
+        `stop`: the signal or time limit that ended the search; None if the search is complete.
+        """
         assert self._open is not None
         done, group, search, reason = self._open
         search.end(stop)
@@ -277,21 +316,22 @@ class _Work:
         self._open = None
 
     def stopped(self, stop: Stopped, done: SqueezeResult) -> None:
-        """Store in `done` the best result that was found before `stop` ended the search."""
+        """Store in `done` the best plan that was found before `stop` ended the search."""
         if self._open is not None and self._open.done is done:
             self._close(stop)
         else:
             done.plan.end(stop)
 
     def continued(self, groups: Sequence[Group], done: SqueezeResult) -> Iterator[SqueezeResult]:
-        """Yield plans that continue `done`: each adds the moves of another run.
+        """Yield results that continue `done`; each adds the moves of another run.
 
-        Ends when another run would do nothing, when time is up, or when no plan that keeps all
-        limits leads to the end of the next run; then the reason of the group says so.
+        The runs end when another run finds nothing to do, or when time is up. With ``--optimal``,
+        they end when the number of freed nodes has reached its bound. They also end when no plan
+        of another run can be joined with the moves before it; a remark reports this.
         """
         changed = [group for group in groups if done.aim == "online" or done.changes(group)]
         if self.options.target < self.options.minimal:
-            return  # what is powered down is powered on the next time: there is no end
+            return  # the next run would power on the nodes that this one powers down
         while done.moves or done.nodes:
             if self.options.limits.deadline.over() or done.interrupted:
                 return
@@ -334,11 +374,14 @@ class _Work:
     def _joined(
         self, groups: Sequence[Group], done: SqueezeResult, further: SqueezeResult, more: GroupPlan
     ) -> SqueezeResult | None:
-        """Return `done` joined with the plan `more` of one of its groups, or None.
+        """Return `done` joined with the plan `more` of a group; None if no joined plan is allowed.
 
-        The moves of both plans follow each other. If that moves an instance twice or breaks a
-        limit, each instance moves once, from its first node to its last one. If that breaks a
-        limit, too, the group is planned anew with all of the freed nodes leaving.
+        `more` is a plan of `further`, which continues `done`. The ways to join the plans are tried
+        in turn, until one breaks no limit:
+
+        1. The moves of `more` follow those of `done`, if no instance moves twice.
+        2. Each instance moves once, from its first nodes to its last ones.
+        3. If nodes are freed, the group is planned anew, to free the nodes of both plans.
         """
         group = more.group
         old = next((one for one in done.plans if one.group is group), None)
@@ -381,7 +424,11 @@ class _Work:
     def _ways_to_join(
         self, group: Group, joined: SqueezeResult, whole: tuple[list[PlanEntry], float]
     ) -> Iterator[tuple[Sequence[PlanEntry], float]]:
-        """Yield possible moves for `group`, and the score after them, the fastest to find first."""
+        """Yield (moves, score after them) for `group`, the moves that are found fastest first.
+
+        `joined` has the nodes to switch, and the plans of the other groups. `whole` has the moves
+        of both plans of `group`, one after the other, and the score after them.
+        """
         off, on = joined.leaving_of(group), joined.coming_of(group)
         entries, after = whole
         moves = [entry.move for entry in entries]
@@ -414,9 +461,9 @@ class _Work:
                 yield anew.entries, anew.score
 
     def _candidates(self, group: Group, done: SqueezeResult) -> list[int]:
-        """Return the online nodes of `group` that may be emptied, in the order of the attempts.
+        """Return the online nodes of `group` that may be freed, in the order in which to try them.
 
-        The reason why another online node must stay in use is recorded in `done`.
+        For each other online node, the reason why it must stay online is recorded in `done`.
         """
         candidates = []
         state = State(self.cluster)
@@ -434,14 +481,17 @@ class _Work:
             return self._liking(self.cluster.nodes[index]), held
 
         if self.options.behaviour.plans_by_document:
-            candidates.reverse()  # of equal nodes, hsqueeze takes the last of the document
+            candidates.reverse()  # of equal nodes, hsqueeze takes the last one of the document
         return sorted(candidates, key=rank)
 
     def _liking(self, node: Node) -> int:
         return (node.name in self.options.avoid) - (node.name in self.options.prefer)
 
     def _unfit(self, state: State, index: int, movable_names: Collection[str]) -> str:
-        """Return why the node cannot be powered down at all, or ""."""
+        """Return why node `index` must not be a candidate to power down; "" if it may be one.
+
+        `movable_names`: the names of the instances that may move.
+        """
         if self.cluster.nodes[index].name == self.options.master:
             return "it is the master node"
         if self.options.kinds == SHARED:
@@ -454,7 +504,11 @@ class _Work:
         return f"its instances cannot be moved: {named(fixed, FEW_NAMES)}" if fixed else ""
 
     def _stranded(self, group: Group) -> str:
-        """Return an instance that cannot be moved off a node that is not online, or ""."""
+        """Return which instance cannot be moved off a node that is not online; "" if none.
+
+        The result is a sentence for the report. If there is such an instance, no node of `group`
+        can be freed.
+        """
         names = {instance.name for instance in self._movable(group)}
         state = State(self.cluster)
         for index in group.nodes:
@@ -465,7 +519,7 @@ class _Work:
         return ""
 
     def _wake(self, groups: Sequence[Group], short: Sequence[Group], done: SqueezeResult) -> None:
-        """Power on the nodes that the groups in `short` need."""
+        """Add to `done` the nodes to power on, so that the groups in `short` have the reserve."""
         done.aim = "online"
         for group in groups:
             if group not in short:
