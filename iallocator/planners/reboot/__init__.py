@@ -1,1 +1,1 @@
-"""Rolling reboots: groups of nodes to reboot together, and where their instances run meanwhile."""
+"""Rolling reboots: groups of nodes to reboot together, and temporary nodes for their instances."""

@@ -1,8 +1,9 @@
-"""Campaigns of maintenance: groups of nodes in order, and the moves before and after each group.
+"""Plan campaigns of maintenance: groups of nodes, and the moves before and after each group.
 
-A campaign has the groups of nodes and the moves of a rolling reboot. After each group, its
-instances return, or stay, or are balanced. If they return, every group is planned from the initial
-state. Otherwise each group is planned from the state after the groups before it.
+A campaign has the groups of nodes and the moves of a rolling reboot. After the maintenance of a
+group, its instances return, or stay on their new nodes, or the node groups are balanced. If
+instances return, every group is planned from the initial state. Otherwise each group is planned
+from the state after the groups before it.
 
 Cost: one plan of reboots, or one for each group.
 """
@@ -54,22 +55,24 @@ RUNS_HERE = "the command runs on it, and would end with it"
 
 @dataclass(frozen=True)
 class CampaignOptions:
-    """Options of a campaign beside those of a rolling reboot.
+    """Options of a campaign, in addition to the options of a rolling reboot.
 
     Attributes
     ----------
     after:
-        What happens to the instances after each group: `BACK`, `STAY` or `BALANCE`.
+        What happens after the maintenance of each group. `BACK`: the instances return. `STAY`: the
+        instances stay on their new nodes. `BALANCE`: the node groups are balanced.
     run, check:
-        The commands that maintain and check a node, as `for_node` takes them; "" for none.
+        The shell commands that maintain and check a node, in the form for `for_node`; "" for none.
     reboots:
-        Whether the nodes are rebooted.
+        Whether the nodes are rebooted during the maintenance.
     local:
-        Name of the node on which the campaign runs, which it leaves out; "" if it is no node.
+        Name of the node on which this program runs, which the campaign leaves out; "" if the
+        program runs outside the cluster.
     bandwidth:
-        MiB that are copied in a second, for estimates.
+        The assumed speed of copying disks, in MiB per second, for estimates.
     work_seconds:
-        Seconds for which a group is in maintenance, for estimates.
+        The assumed duration of the maintenance of a group, in seconds, for estimates.
     """
 
     after: str = BACK
@@ -105,12 +108,15 @@ class CampaignResult(RebootResult):
         self.settles = options.after == BALANCE
 
     def append(self, one: RebootGroup) -> None:
-        """Append a group with its moves."""
+        """Append the group `one` and its moves to the plan."""
         self.rounds.append(one)
         self.add([*one.out, *one.back])
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Leave out one group, and if instances do not return, all groups after it."""
+        """Leave out the group `part`, for `reason`; return a description.
+
+        If instances do not return, all groups after `part` are left out, too.
+        """
         if self.returns:
             return super().leave_out(part, reason)
         number = next((k for k, one in enumerate(self.rounds) if one is part), len(self.rounds))
@@ -119,12 +125,12 @@ class CampaignResult(RebootResult):
         return "; ".join(left_out)
 
     def parts(self) -> list[tuple[object, RebootResult]]:  # type: ignore[override]
-        """Return each group alone, if the groups do not depend on each other."""
+        """Return (group, plan of the group alone) for each; [] if instances do not return."""
         return super().parts() if self.returns else []  # type: ignore[return-value]
 
     @property
     def hand_commands(self) -> Mapping[int, Sequence[str]]:
-        """Return the commands that maintain and check each node."""
+        """Return index of each node -> the shell commands that maintain and check the node."""
         options, commands = self.options, {}
         for index in (index for one in self.rounds for index in one.nodes):
             name = self.cluster.nodes[index].name
@@ -132,7 +138,7 @@ class CampaignResult(RebootResult):
         return commands
 
     def document(self) -> Json:
-        """Return the campaign without its transition as plain data."""
+        """Return the campaign as plain data, without its transition."""
         options, document = self.options, super().document()
         names = self.cluster.node_names
         for group, one in zip(document["reboots"], self.rounds, strict=True):
@@ -173,23 +179,23 @@ def plan_campaign(
     deadline: Deadline | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> CampaignResult:
-    """Return the groups of nodes of a campaign, and the moves before and after each.
+    """Return the plan of a campaign: the groups of nodes, and the moves before and after each.
 
     Parameters
     ----------
     cluster, settings, options, deadline, report
-        As of `plan_reboots`.
+        The arguments of `plan_reboots`.
     campaign
         The options of the campaign.
     limits
-        The limits for instances that do not return.
+        The limits that are enforced after the moves of instances that do not return.
     balance
-        Balances some node groups.
+        Returns the moves that balance node groups; called if `after` is `BALANCE`.
 
     Raises
     ------
     NotFoundError
-        If a node or the group is unknown.
+        If a node, or the group, that the options name is unknown.
     """
     wanted = chosen_nodes(cluster, options)
     refused = {
@@ -235,9 +241,9 @@ def _plan_in_turn(
     balance: Balance,
     deadline: Deadline | None,
 ) -> None:
-    """Append the groups to `done`, each planned after the moves of the groups before it.
+    """Plan each group from the state after the groups before it, and append it to `done`.
 
-    `planned`: the plan from the initial state, of which the first group is used.
+    `planned`: the plan from the initial state; only its first group is used.
     """
     cluster = done.cluster
     finished = [*options.done]

@@ -1,24 +1,24 @@
-"""Drain plans: where instances run while some nodes are drained, and whether they can return.
+"""Plan how to drain a set of nodes: the moves of their instances, and a check of their return.
 
 The algorithm is greedy: instances leave their nodes one after the other, the largest first, to
 their secondary or to the best node of their group. A plan is for a whole set of nodes. It satisfies
 every limit, and the other nodes still tolerate the failures that were tolerated before. The return
-of each instance is checked before any move. If the node would not accept an instance now, the node
+of each instance is checked before any move. A node that would not accept one of its instances back
 is not drained.
 
-A bound by memory comes first. Instances stay in their node group. So the free memory of the nodes
-of a set, plus the memory of the instances that leave them, must not exceed the free memory of the
-group.
+A bound by memory is checked first. Instances stay in their node group. Therefore the free memory of
+the nodes of a set, plus the memory of the instances that leave these nodes, must not exceed the
+free memory of the group.
 
 If no greedy plan keeps N+1, or no node accepts an instance, a search tries other nodes for the
-instances that left before (`iallocator.planners.reboot.drain_search`).
+instances that moved earlier (`iallocator.planners.reboot.drain_search`).
 
-In a cluster of more than `MANY_NODES` nodes, an instance moves to the emptiest node that accepts
-it. The scores of all nodes would take minutes.
+In a cluster of more than `MANY_NODES` nodes, an instance without a secondary moves to the emptiest
+node that accepts it. The computation of the scores of all nodes would take minutes.
 
-Cost: the choice of a node for each leaving instance, up to four times, and one check of N+1 for the
-set; for small plans one check of N+1 for each node that is tried, and up to `MOVES_TRIED` in the
-search.
+Cost: up to four times the choice of a node for each leaving instance, and one check of N+1 for the
+set. Small plans add one check of N+1 for each node that is tried, and up to `MOVES_TRIED` checks in
+the search.
 """
 
 from __future__ import annotations
@@ -69,20 +69,23 @@ SKIPPED = "skipped"
 IGNORED = "ignored"
 
 MOST_MOVES_CHECKED = 40
-"""N+1 is checked for each move only of plans with at most so many moves."""
+"""The largest number of leaving instances for which N+1 is checked after each move."""
 
 MOVES_TRIED = 100
-"""So many moves of one plan are tried in the search for other nodes."""
+"""The largest number of moves that the search for other nodes tries for one plan."""
 
 ALL_TRIES = 8_000
-"""Moves of all plans that are tried in it, times nodes: some tenths of a second."""
+"""The moves that the searches of all plans try, times the nodes of the cluster.
+
+They take some tenths of a second.
+"""
 
 
 MANY_NODES = 150
-"""With more nodes than this, each instance moves to the emptiest node, without scores."""
+"""With more nodes, instances without a secondary move to the emptiest node, without scores."""
 
 OPTIMAL_FACTOR = 100
-"""Both numbers are so many times as large with `RebootOptions.optimal`."""
+"""The factor of `MOVES_TRIED` and `ALL_TRIES` with `RebootOptions.optimal`."""
 
 
 @dataclass(frozen=True)
@@ -92,18 +95,19 @@ class RebootOptions:
     Attributes
     ----------
     down:
-        Whether all instances are shut down before.
+        Whether all instances are shut down before the reboots.
     evacuate:
-        Whether secondaries leave the nodes, too.
+        Whether instances also leave nodes that are their secondary.
     single:
-        What happens to instances without a secondary. `MOVED`: they move to other nodes. `SKIPPED`:
-        nodes with such instances are not rebooted. `IGNORED`: they stop with their node.
+        What happens to instances that have no secondary. `MOVED`: the instances move to other
+        nodes. `SKIPPED`: nodes with such instances are not rebooted. `IGNORED`: the instances stop
+        with their node.
     node_tags:
         Only nodes with one of these tags are rebooted; () for all nodes.
     group:
         Name or uuid of the only node group to reboot; "" for all groups.
     master:
-        Name of the master node, which comes last; "" if it is not known.
+        Name of the master node, which is rebooted last; "" if it is not known.
     first_only:
         Whether only the first group of nodes is planned.
     done:
@@ -113,14 +117,14 @@ class RebootOptions:
     most:
         The largest number of nodes in a group; 0 for any number.
     stays:
-        Whether instances need not be able to return.
+        Whether to plan without checking that instances can return.
     force:
         Whether to plan without knowing the master node.
     optimal:
         Whether to search longer for the fewest groups and a proof.
     trusting:
-        Whether secondaries are trusted to take over: only instances without one, stopped ones,
-        too, need a place; with `evacuate`, every instance.
+        Whether failovers to secondaries, returns and N+1 are not checked. Then only instances
+        without a secondary move, running or stopped; with `evacuate`, all instances.
     """
 
     down: bool = False
@@ -140,7 +144,7 @@ class RebootOptions:
 
 
 class RebootContext(Context):
-    """A context in which nodes can be drained for a while."""
+    """The context of placements in a cluster in which nodes can be drained temporarily."""
 
     __slots__ = ()
 
@@ -152,7 +156,10 @@ class RebootContext(Context):
 
     @contextmanager
     def drained(self, nodes: Collection[int]) -> Iterator[None]:
-        """Return a ``with`` block in which `nodes` are offline; everything is undone at its end."""
+        """Return a ``with`` block in which `nodes` are offline.
+
+        Its end restores the nodes, and the placement of all instances.
+        """
         try:
             with Switched(self.cluster, off=nodes), self.state.trial():
                 self._forget()
@@ -161,7 +168,7 @@ class RebootContext(Context):
             self._forget()
 
     def _forget(self) -> None:
-        """Drop the cached data about the nodes that were online before."""
+        """Delete the cached data that depends on which nodes are online."""
         self._scopes.clear()
         self._evaluators.clear()
         self._rules.clear()
@@ -177,11 +184,12 @@ class DrainPlan:
     reason:
         Why the nodes cannot be drained at the same time; "" if they can.
     short:
-        The failure that would not be tolerated meanwhile; "" for none.
+        The failure that would not be tolerated while the nodes are drained; "" for none.
     homeless:
-        Whether no node accepts an instance, or none that keeps N+1.
+        Whether an instance has no other node that accepts it and keeps N+1.
     proved:
-        Whether no choice of nodes drains them together, if `reason` is not "".
+        Whether it is proved that no choice of targets drains the nodes at the same time. It has no
+        meaning if `reason` is "".
     """
 
     __slots__ = ("entries", "homeless", "proved", "reason", "short")
@@ -195,7 +203,7 @@ class DrainPlan:
 
 
 def way_back(move: Move) -> Move:
-    """Return the move that brings an instance back to where `move` found it."""
+    """Return the move that reverses `move`: the instance returns to the nodes `move.before`."""
     steps: list[ElementaryMove]
     if len(move.before) == 1:
         steps = [(FAILOVER_TO, move.before[0])]
@@ -211,8 +219,9 @@ def way_back(move: Move) -> Move:
 class MemoryBound:
     """A necessary condition for draining nodes together, by the memory of their node groups.
 
-    Only memory is checked, so a set of nodes that is rejected here is impossible. `leaves` returns
-    whether an instance leaves a node for another node of the group.
+    Only memory is checked: a set of nodes that is rejected cannot be drained, but a set that is
+    accepted may be impossible, too. `leaves` is called with an instance and the index of a node. It
+    returns whether the instance leaves this node for another node of the group.
     """
 
     def __init__(self, context: Context, leaves: Callable[[Instance, int], bool]) -> None:
@@ -231,13 +240,17 @@ class MemoryBound:
         return any(need > self._free[group] for group, need in self._needs(drained).items())
 
     def fewest(self, nodes: Collection[int]) -> int:
-        """Return the least number of sets into which `nodes` must be divided."""
+        """Return a lower bound of the number of sets into which `nodes` must be divided."""
         needs = self._needs(nodes)
         parts = [need / self._free[group] for group, need in needs.items() if self._free[group]]
         return max((ceil(part - AMOUNT) for part in parts), default=0)
 
     def _needs(self, nodes: Collection[int]) -> dict[int, float]:
-        """Return, for each node group, the free MiB of its `nodes` and the MiB that leave them."""
+        """Return index of each node group -> the MiB that it must have free to drain `nodes`.
+
+        This is the free memory of its nodes in `nodes`, plus the memory of the instances that leave
+        these nodes.
+        """
         needs: dict[int, float] = {}
         for index in nodes:
             needs[self._group[index]] = needs.get(self._group[index], 0.0) + self._need[index]
@@ -245,10 +258,15 @@ class MemoryBound:
 
 
 class SearchOptions(NamedTuple):
-    """Options for the choice among the nodes that the limits allow.
+    """Options for the choice of a target among the nodes that the limits allow.
 
-    ``tight``: the fullest node instead of the best, so that large instances fit later. ``careful``:
-    N+1 is checked for every move, which is expensive and seldom needed.
+    Attributes
+    ----------
+    tight:
+        Whether to prefer the node with the least free memory to the node with the best score, so
+        that large instances fit on the other nodes later.
+    careful:
+        Whether to check N+1 for every move, which is expensive and seldom needed.
     """
 
     tight: bool
@@ -256,13 +274,13 @@ class SearchOptions(NamedTuple):
 
 
 class DrainPlanner:
-    """Plans for sets of nodes, each from the initial state, which is not changed.
+    """A planner of drains. Each plan begins with the initial state, which is not changed.
 
     Attributes
     ----------
     many:
-        Whether the cluster has so many nodes that a choice of the best one for each instance
-        without a secondary takes long.
+        Whether the cluster has instances without a secondary, and more than `MANY_NODES` nodes.
+        The choice of the node with the best score would take minutes. False with `trusting`.
     """
 
     def __init__(self, context: RebootContext, options: RebootOptions) -> None:
@@ -294,7 +312,7 @@ class DrainPlanner:
         )
 
     def plan(self, nodes: Collection[int]) -> DrainPlan:
-        """Return the moves that empty all `nodes` at the same time, or why there are none."""
+        """Return the plan that drains all `nodes` at the same time, or a plan with a `reason`."""
         check()
         drained = frozenset(nodes)
         if len(drained) > 1 and self.bound.lacks(drained):
@@ -327,7 +345,7 @@ class DrainPlanner:
         return drain
 
     def _tried(self, drained: frozenset[int], search: SearchOptions) -> DrainPlan:
-        """Return the plan to drain `drained` together, with places chosen by `search`."""
+        """Return the greedy plan that drains `drained`; `search` has the options for targets."""
         drain = DrainPlan()
         self._begin(search)
         with self._context.drained(drained):
@@ -337,13 +355,13 @@ class DrainPlanner:
         return drain
 
     def _begin(self, search: SearchOptions) -> None:
-        """Begin a draining; the nodes that were online in the one before are forgotten."""
+        """Set the options of the next plan, and delete the limits and nodes cached for the last."""
         self._search = search
         self._limits.clear()
         self._online.clear()
 
     def _leaves(self, instance: Instance, index: int) -> bool:
-        """Return whether `instance` has to leave its node `index`."""
+        """Return whether `instance` must leave its node `index` before the node is rebooted."""
         if instance.forthcoming:
             return False
         if instance.needs_secondary and self._options.evacuate:
@@ -357,7 +375,11 @@ class DrainPlanner:
         return instance.needs_secondary or self._options.single != IGNORED
 
     def _leaving(self, drained: frozenset[int]) -> list[Instance]:
-        """Return the instances that leave `drained`: those with a secondary first, then by size."""
+        """Return the instances that leave `drained`, in the order in which they move.
+
+        Instances with a secondary are first, then come larger instances before smaller. With
+        `trusting`, the instances are in the order of the cluster.
+        """
         names = {
             instance.name: instance
             for index in sorted(drained)
@@ -376,9 +398,11 @@ class DrainPlanner:
         drain: DrainPlan,
         place: Callable[[list[list[Instance]], frozenset[int], DrainPlan], str],
     ) -> str:
-        """Move all instances off `drained`; return why that is impossible, or "".
+        """Move all leaving instances off `drained`; return why that is impossible, or "".
 
-        `place` makes the moves of all units. A unit is an instance, or a colocation group.
+        `place` is called with the units, with `drained` and `drain`. A unit is an instance, or the
+        leaving instances of a colocation group. `place` makes the moves of all units and appends
+        them to `drain`, or returns why that is impossible.
         """
         state, relations = self._context.state, self._relations
         leaving = self._leaving(drained)
@@ -398,7 +422,7 @@ class DrainPlanner:
         done: set[str] = set()
         for instance in leaving:
             if instance.name not in done:
-                # Colocation groups move together, when the first of their members does
+                # A colocation group moves as a whole, in the position of its first member
                 unit = [names[n] for n in groups.get(instance.name, [instance.name]) if n in names]
                 done.update(one.name for one in unit)
                 units.append(unit)
@@ -418,7 +442,10 @@ class DrainPlanner:
     def _chosen(
         self, units: list[list[Instance]], drained: frozenset[int], drain: DrainPlan
     ) -> str:
-        """Move one unit after the other to the node that is chosen; return why not, or ""."""
+        """Move each unit to its preferred targets; return why an instance has no target, or "".
+
+        The members of a unit that have not moved yet are on no node meanwhile.
+        """
         state = self._context.state
         for unit in units:
             homes = [state.where[one.name] for one in unit]
@@ -437,7 +464,7 @@ class DrainPlanner:
     def _found_by_search(
         self, units: list[list[Instance]], drained: frozenset[int], drain: DrainPlan
     ) -> str:
-        """Move all units to nodes that keep N+1 together; return why not, or ""."""
+        """Search for targets that keep N+1, and move all units there; return why not, or ""."""
         state = self._context.state
         certain = self._relations is None and not self._options.evacuate
         if not units:
@@ -463,7 +490,7 @@ class DrainPlanner:
         return ""
 
     def _immovable(self, instance: Instance) -> str:
-        """Return why `instance` cannot leave its node at all, or ""."""
+        """Return why `instance` cannot leave its node, whatever the target is, or ""."""
         relations = self._relations
         if relations is not None and instance.name in relations.stuck:
             return "cannot be stopped, and must not be by force"
@@ -477,10 +504,10 @@ class DrainPlanner:
     # The return of the instances
 
     def _cannot_return(self, instance: Instance, left: int) -> str:
-        """Return why `instance` could not come back to its node `left`, or "".
+        """Return why `instance` could not return to its drained node `left`, or "".
 
-        The other disk of the instance stays where it is. A node that held one of its disks gets the
-        disk back as secondary first, even if it was the primary.
+        With `evacuate`, the disks of a drbd instance are copied back to `left` as its secondary
+        first, even if `left` was its primary. Its other node keeps the disks meanwhile.
         """
         context, nodes, home = self._context, self._context.cluster.nodes, instance.nodes[0]
         relations = self._relations
@@ -503,16 +530,17 @@ class DrainPlanner:
                     return f"could not come back to {nodes[left].name}: {why}"
         return ""
 
-    # N+1 of the nodes that stay
+    # N+1 of the nodes that are not drained
 
     def _short(self, drained: frozenset[int]) -> str:
-        """Return a failure that the nodes that stay would not tolerate any more, or ""."""
+        """Return a failure that is no longer tolerated while `drained` are offline, or ""."""
         if self._options.down:
             return ""
         state = self._context.state
         with state.trial():
             for index in sorted(drained):
-                # A primary with a drained secondary cannot be restarted: it only uses its node
+                # An instance with a drained secondary cannot be restarted on it: a twin without
+                # a secondary only uses the resources of its primary
                 for instance in list(state.instances_on(index)):
                     nodes = state.where[instance.name]
                     state.remove(instance, nodes)
@@ -541,14 +569,17 @@ class DrainPlanner:
                         return problem
         return ""
 
-    # Where they go
+    # The targets of the leaving instances
 
     def _ways(
         self, instance: Instance, before: Nodes, drained: frozenset[int], drain: DrainPlan
     ) -> tuple[list[Steps], str]:
-        """Return the moves off the nodes `drained`, preferred ones first, or why none exist."""
+        """Return the ways to move `instance` off `drained`, and why there is none, or "".
+
+        Each way is a list of elementary moves. Preferred ways are first.
+        """
         if not instance.needs_secondary:
-            # Move to the best nodes of the group from which the instance can also come back
+            # Only nodes of the group from which migration tags allow the return are targets
             context, home = self._context, before[0]
             evaluator = self._limits_of(context.cluster.nodes[home].group)
             steps = self._emptiest(instance, before, evaluator) if self.many else []
@@ -576,8 +607,8 @@ class DrainPlanner:
                 if other.nodes[:1] == (home,) and other is not instance
             ):
                 return ways, reason
-            # The instance shares an exclusion tag with instances of its node: it may share the tag
-            # with these instances on another node, but with no others.
+            # The instance shares an exclusion tag with other instances of its node. It may share
+            # the tag with these instances on another node, too, but not with further instances.
             primaries = context.state.primaries
             apart = [i for i in targets if not new_conflict(instance, primaries[i].values())]
             untagged = instance.twin(instance.name, instance.order)
@@ -611,9 +642,10 @@ class DrainPlanner:
             return [[*steps, *some] for some in more], reason
 
     def _emptiest(self, instance: Instance, before: Nodes, evaluator: Evaluator) -> Steps:
-        """Return the steps to the node with the most free memory that accepts `instance`, or [].
+        """Return the steps to the emptiest node that accepts `instance`, or [] if no node does.
 
-        Nodes with violated soft constraints come last. The instance can return from the node.
+        The emptiest node has the largest free share of its memory. Nodes on which the instance
+        violates soft constraints are tried last. Migration tags must allow the return.
         """
         context, (home,), group = self._context, before, evaluator.group
         if group.index not in self._online:
@@ -635,7 +667,10 @@ class DrainPlanner:
         return []
 
     def _limits_of(self, group: Group) -> Evaluator:
-        """Return the evaluator of moves in `group`; with `trusting`, it ignores soft limits."""
+        """Return the evaluator of moves in `group`.
+
+        With `trusting`, the evaluator ignores soft limits for instances that leave drained nodes.
+        """
         evaluator = self._context.evaluator(group)
         if self._options.trusting:
             return evaluator
@@ -650,13 +685,14 @@ class DrainPlanner:
         drain: DrainPlan,
         ask: Callable[[Sequence[int]], MoveResult],
     ) -> tuple[list[Steps], str]:
-        """Return the steps to the best of `targets`, or why there are none.
+        """Return the steps to the best of `targets`, and why there are none, or "".
 
-        With `SearchOptions.tight`, the steps to each of them, the fullest node first. If N+1 is
-        checked for every move, only targets that keep N+1 count.
+        With `SearchOptions.tight`, return the steps to each possible target, beginning with the
+        node with the least free memory. With `careful`, only targets that keep N+1 are possible.
+        `ask` returns the best move to one of the nodes with which it is called.
         """
         state = self._context.state
-        if self._options.trusting:  # the first node with room will do
+        if self._options.trusting:  # the first node that accepts it is used
             answers = (ask([index]).best for index in sorted(targets))
             first = next((move for move in answers if move is not None), None)
             return ([], "has no other place") if first is None else ([list(first.steps)], "")
@@ -684,7 +720,7 @@ class DrainPlanner:
     def _no_failover(self, instance: Instance, before: Nodes) -> str:
         """Return why `instance` cannot fail over to its secondary, or "".
 
-        Soft limits are not checked, except exclusion tags.
+        Hard limits, exclusion tags, and migration tags for the return are checked; N+1 is not.
         """
         context, (home, secondary) = self._context, before
         node = context.cluster.nodes[secondary]

@@ -1,10 +1,10 @@
-"""Search for nodes that take all instances of drained nodes, and keep N+1.
+"""Search for targets of all instances that leave drained nodes, such that N+1 is kept.
 
-A greedy choice may take the only node on which a later instance fits, or the capacity with which
-the instances of another node restart. This search takes back such a choice. It is depth-first
+A greedy choice may use the only node on which a later instance fits, or the capacity that is needed
+to restart the instances of another node. This search can undo such a choice. It is depth-first
 branch and bound: one decision for each leaving instance, and N+1 is checked after each decision.
-An instance that arrives on a node never helps to tolerate a failure, so a state that violates N+1
-needs no further decisions.
+An instance that moves to a node never helps to tolerate a failure. Therefore the search stops
+making decisions in a state that violates N+1.
 
 Cost: one check of N+1 for each move that is tried.
 """
@@ -30,12 +30,12 @@ class DrainSearch(BranchAndBound):
     Parameters
     ----------
     state:
-        The state before the moves; it is the same after the search.
+        The state before the moves; the search restores it at its end.
     units:
-        The leaving instances in order; those of a colocation group are one unit.
+        The leaving instances in their order of moving; a colocation group is one unit.
     moves_of:
-        Returns the moves of an instance that the limits allow, the preferred first. The other
-        instances of its unit that still have to move are on no node.
+        Returns the moves of an instance that the limits allow, beginning with the preferred move.
+        During the call, the instances of its unit that must move later are on no node.
     allows:
         Returns whether N+1 holds in the present state.
     tries:

@@ -3,15 +3,16 @@
 The algorithm is graph colouring, then a local search. Two nodes of one instance are never
 drained together: they are neighbours in a conflict graph. Its chromatic number, if it is found, is
 a lower bound of the number of groups. A `DrainPlanner` decides whether a whole group can be
-drained. If a colour class cannot be drained, groups are grown node by node, in several orders, and
-the smallest groups are dissolved into others. Few nodes are also grouped by branch and bound. The
-integer program finds the same groups, but takes twice as long, because it must reject one
-combination of nodes after the other: `docs/design/exact-search.md`.
+drained. A colour class that cannot be drained as a whole is divided into groups, which grow node by
+node. Other orders of the nodes are tried, too. Then the smallest groups are dissolved into others.
+Few nodes are also grouped by branch and bound. An integer program finds these groups, too, but
+takes twice as long, because it must reject one combination of nodes after the other:
+`docs/design/exact-search.md`.
 
-With many nodes, a group is complete after a few failures to add a sixteenth of its nodes.
+With many nodes, a group is complete after `MISSES` failures to make it larger by `LEAST`.
 
-Cost: one drain plan for each set of nodes that is tried. Once there are groups, at most
-`MOST_MOVES_TRIED` moves are tried.
+Cost: one drain plan for each set of nodes that is tried. After the first division into groups,
+`MOST_MOVES_TRIED` limits the plans.
 """
 
 from __future__ import annotations
@@ -36,20 +37,23 @@ if TYPE_CHECKING:
 __all__ = ["Grouping", "conflicts", "takeover_conflicts"]
 
 MOST_NODES_PROVED = 10
-"""Fewer groups are proved to be impossible for so many nodes at most."""
+"""The largest number of nodes for which a proof is tried that fewer groups are impossible."""
 
 SMALL = 12
-"""An exact search is made for so many nodes at most."""
+"""The largest number of nodes that are also grouped by branch and bound."""
 
 MISSES, LEAST = 3, 1 / 16
-"""A group of many nodes is complete after so many failures to add this share of its nodes."""
+"""With many nodes, when a group is complete: the failures to add nodes, and how many nodes.
+
+A failure counts if the nodes are at most this share of the group, or one node.
+"""
 
 MOST_MOVES_TRIED = 2000
-"""The number of moves that are tried to find fewer groups, once there are some."""
+"""The budget of `Grouping.affords` to find fewer groups after the first division, in moves."""
 
 
 def conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
-    """Return, for each of `nodes`, the nodes of `nodes` that share a drbd instance with it."""
+    """Return each of `nodes` -> the others of `nodes` that share a drbd instance with it."""
     neighbours: dict[int, set[int]] = {index: set() for index in nodes}
     for instance in cluster.instances:
         for one in instance.nodes:
@@ -60,7 +64,11 @@ def conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
 
 
 def takeover_conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[int]]:
-    """Return `conflicts`, and the pairs of nodes with instances that have one secondary node."""
+    """Return each of `nodes` -> the others with which it has a conflict or a common secondary.
+
+    Two nodes have a common secondary if instances of both would fail over to one node. The result
+    includes all `conflicts`.
+    """
     neighbours = conflicts(cluster, nodes)
     failing: dict[int, set[int]] = {}
     for instance in cluster.instances:
@@ -73,20 +81,23 @@ def takeover_conflicts(cluster: Cluster, nodes: Iterable[int]) -> dict[int, set[
 
 
 class Grouping:
-    """A search for groups of nodes, with at most `most` nodes in each (0: any number).
+    """A search for the fewest groups of nodes that can be drained together.
+
+    `most`: the largest number of nodes in a group; 0 for any number. `report` is called with the
+    number of nodes that are done in the present stage, and the number of all nodes.
 
     Attributes
     ----------
     groups:
-        The groups; found by `run`.
+        The groups that `run` found, as indices of nodes.
     left:
-        Node -> why it cannot be drained, even alone.
+        Index of each node that is in no group -> why.
     bound:
         A lower bound of the number of groups.
     apart:
-        Node -> the nodes that are not drained together with it.
+        Index of each node -> the nodes that have a drbd instance in common with it.
     work:
-        The number of moves that may still be tried.
+        The rest of the budget of `affords`, in moves; not above 0 if the budget is spent.
     """
 
     def __init__(
@@ -112,24 +123,24 @@ class Grouping:
         for instance in cluster.instances:
             for index in instance.nodes:
                 self._held[index] += 1
-        self._best: list[Group] = []  # of the ways that were tried to their end
-        self._growing: list[Group] = []  # of the way that is being tried
+        self._best: list[Group] = []  # the smallest division that is complete
+        self._growing: list[Group] = []  # the groups of the division in progress
         self._part: list[int] = []  # the group that is being grown
 
     def plan(self, group: Iterable[int]) -> DrainPlan:
-        """Return the plan to drain the nodes of `group` together, computed once for each set."""
+        """Return the plan that drains all nodes of `group` at the same time, from a cache."""
         key = frozenset(group)
         if key not in self._known:
             self._known[key] = self._planner.plan(key)
         return self._known[key]
 
     def run(self, nodes: Sequence[int]) -> None:
-        """Put `nodes` into groups.
+        """Divide `nodes` into few groups: set `groups`, `left` and `bound`.
 
         Raises
         ------
         Stopped
-            If the run has to end; `settle` then completes the groups.
+            If the run must end; the caller then calls `settle` to complete the groups.
         """
         for done, index in enumerate(nodes):
             self._report(done, len(nodes))
@@ -138,7 +149,7 @@ class Grouping:
                 self.left[index] = alone.reason
             else:
                 self.groups.append((index,))
-                self._planner.deadline.spare(2 * len(alone.entries))  # out and back, in any group
+                self._planner.deadline.spare(2 * len(alone.entries))  # instances leave and return
         nodes = [index for index in nodes if index not in self.left]
         if not nodes:
             return
@@ -173,10 +184,11 @@ class Grouping:
     def _prove(self, nodes: Sequence[int]) -> None:
         """Raise `bound` to the least number of groups that are not proved to be impossible.
 
-        A set of nodes is possible until a plan for it is tried. The nodes are divided into fewest
-        possible sets, and these are tried next. If all of them can be drained, they are the groups.
+        A set of nodes is possible until a plan for the set fails, and the failure is proved. The
+        nodes are divided into the fewest possible sets, and these sets are planned. If all sets can
+        be drained, they become `groups`. Otherwise the nodes are divided again.
 
-        Cost: 3^nodes for each set that is tried.
+        Cost: 3^nodes operations for each division.
         """
         possible = [True] * (1 << len(nodes))
         for k, index in enumerate(nodes):
@@ -215,8 +227,8 @@ class Grouping:
     def settle(self, nodes: Sequence[int], reason: str) -> None:
         """Complete the groups after the search has ended early, for `reason`.
 
-        If no division was completed, the groups so far are kept, and each other node that can be
-        drained is a group of its own. The other nodes of `nodes` are in `left`.
+        If no division was completed, the groups found until then are kept, and each other node
+        that is known to be drainable is a group alone. All nodes in no group are added to `left`.
         """
         if not self._best:
             grown = [*self._growing, *([tuple(self._part)] if self._part else [])]
@@ -226,24 +238,31 @@ class Grouping:
         self.left |= {n: reason for n in nodes if n not in known}
 
     def affords(self, nodes: Sequence[int]) -> bool:
-        """Return whether there is work left to plan for these nodes, and spend it."""
+        """Subtract the cost of a plan for `nodes` from `work`; return whether `work` is left.
+
+        The cost is one, plus the instances on each of the nodes. A known plan costs nothing.
+        """
         cost = 1 + sum(self._held[index] for index in nodes)
         known = frozenset(nodes) in self._known
         self.work -= 0 if known else cost
         return self.work > 0
 
     def _ways(self, classes: Sequence[Group], nodes: Sequence[int]) -> Iterator[Sequence[Group]]:
-        """Return groups to begin with: by conflicts, by targets of instances, and all at once."""
+        """Yield divisions of `nodes` with which `run` begins; their groups may be impossible.
+
+        These are the colour classes of the conflicts; the colour classes of the takeover conflicts;
+        all nodes by decreasing number of conflicts; all nodes in the given order.
+        """
         yield classes
         yield _classes(takeover_conflicts(self._cluster, nodes))[0]
         yield [tuple(sorted(nodes, key=lambda n: (-len(self.apart[n]), n)))]
         yield [tuple(nodes)]
 
     def _parts(self, group: Group) -> Iterator[Group]:
-        """Divide `group` into parts that can be drained, each as large as possible."""
+        """Yield parts of `group` that can be drained, each made large before the next begins."""
         rest = list(group)
         while rest:
-            # The part grows in the order of the nodes, by many nodes at once if possible
+            # The part grows in the order of `rest`, by several nodes at a time if possible
             part = self._part = []
             position, step, misses = 0, len(rest), 0
             while position < len(rest) and misses < self._misses:
@@ -264,7 +283,7 @@ class Grouping:
             rest = [index for index in rest if index not in done]
 
     def can(self, group: Sequence[int]) -> bool:
-        """Return whether these nodes can be drained together."""
+        """Return whether the nodes of `group` can be drained together, and are not too many."""
         members = set(group)
         if len(members) > self._most:
             return False
@@ -274,7 +293,7 @@ class Grouping:
 
 
 class _Spread:
-    """The groups after the nodes of one of them have joined the others."""
+    """A step of the local search: the reboot groups after one group joined the others."""
 
     __slots__ = ("_groups",)
 
@@ -282,19 +301,19 @@ class _Spread:
         self._groups = groups
 
     def apply(self, state: Grouping) -> None:
-        """Replace the reboot groups of `state` by those of this step."""
+        """Replace the reboot groups of `state` by the groups of this step."""
         state.groups = self._groups
 
 
 class _Dissolving(Neighbourhood[Grouping, _Spread]):
-    """Spreads the nodes of a small group over the other groups, as long as there is work left."""
+    """The steps that spread the nodes of one group over the other groups, until `work` is spent."""
 
     name = "dissolving"
 
     def best(
         self, state: Grouping, objective: Objective, allows: Callable[[_Spread], bool]
     ) -> _Spread | None:
-        """Return how the smallest group that can be dissolved is dissolved."""
+        """Return the step that dissolves the smallest possible group; None if no group can be."""
         for group in sorted(state.groups, key=len):
             others = [other for other in state.groups if other != group]
             if all(self._joins(state, index, others) for index in group):
@@ -303,7 +322,10 @@ class _Dissolving(Neighbourhood[Grouping, _Spread]):
 
     @staticmethod
     def _joins(state: Grouping, index: int, groups: list[Group]) -> bool:
-        """Add a node to the first of `groups` with which it can be drained, if there is one."""
+        """Add node `index` to the first of `groups` with which it can be drained.
+
+        Return whether such a group was found before `work` was spent.
+        """
         for number, group in enumerate(groups):
             wider = (*group, index)
             if not state.affords(wider):
@@ -315,9 +337,10 @@ class _Dissolving(Neighbourhood[Grouping, _Spread]):
 
 
 class _FewestGroups(BranchAndBound):
-    """Searches for fewer groups than those of `grouping`, if these are not proved to be fewest.
+    """A search for fewer groups than `grouping` has; it ends at the lower bound of `grouping`.
 
-    Every decision puts one of `nodes` into a group, old or new.  The cost is the number of groups.
+    Each decision adds one of `nodes` to an existing group or to a new group. The cost is the number
+    of groups.
     """
 
     def __init__(self, grouping: Grouping, nodes: Sequence[int]) -> None:
@@ -353,21 +376,22 @@ class _FewestGroups(BranchAndBound):
 
 
 def _members(nodes: Sequence[int], mask: int) -> Group:
-    """Return the nodes of a set, given as bits."""
+    """Return the nodes of the set `mask`, in which bit k represents `nodes[k]`."""
     return tuple(index for k, index in enumerate(nodes) if mask >> k & 1)
 
 
 def _fewest_sets(possible: Sequence[bool]) -> list[int]:
-    """Return the fewest disjoint possible sets with all elements; sets are given as bits.
+    """Return the fewest disjoint possible sets that contain all elements; sets are bit masks.
 
-    Each element alone is possible. Dynamic programming over all sets of elements.
+    `possible`: for each bit mask, whether the set is possible; a set of one element always counts
+    as possible. The algorithm is dynamic programming over all sets of elements.
     """
     count, last = [0], [0]
     for mask in range(1, len(possible)):
         lowest = mask & -mask
         rest = mask ^ lowest
         best, chosen, part = count[rest] + 1, lowest, rest
-        while part:  # the subsets that have the lowest element
+        while part:  # sets of `lowest` and other elements
             if possible[part | lowest] and count[mask ^ part ^ lowest] + 1 < best:
                 best, chosen = count[mask ^ part ^ lowest] + 1, part | lowest
             part = (part - 1) & rest
@@ -381,7 +405,10 @@ def _fewest_sets(possible: Sequence[bool]) -> list[int]:
 
 
 def _classes(apart: dict[int, set[int]]) -> tuple[list[Group], bool]:
-    """Return the nodes by colour, and whether the number of colours is proved to be least."""
+    """Return the colour classes of the graph `apart`, and whether fewer are proved impossible.
+
+    `apart`: each node -> its neighbours, which get other colours.
+    """
     nodes = sorted(apart)
     place = {index: number for number, index in enumerate(nodes)}
     colours, proved = colour([{place[other] for other in apart[index]} for index in nodes])

@@ -1,4 +1,4 @@
-"""Rolling reboots: groups of nodes to reboot together, and the moves before and after each."""
+"""Plan rolling reboots: groups of nodes, and the moves before and after each group."""
 
 from __future__ import annotations
 
@@ -53,7 +53,17 @@ NO_NODE = "no node can be rebooted"
 
 
 class RebootGroup:
-    """Nodes that are rebooted together, in order; the moves off them, and the moves back."""
+    """A group of nodes that are rebooted together.
+
+    Attributes
+    ----------
+    nodes:
+        Indices of the nodes, in their order of reboot.
+    out:
+        The moves that empty the nodes, before the reboot.
+    back:
+        The moves after the reboot.
+    """
 
     __slots__ = ("back", "nodes", "out")
 
@@ -66,20 +76,24 @@ class RebootGroup:
 
 
 class RebootResult(PlanResult):
-    """A plan that reboots groups of nodes one after the other; all instances return each time.
+    """A plan that reboots groups of nodes one after the other.
+
+    The instances of a group return before the next group.
 
     Attributes
     ----------
     relations:
         The affinity constraints; None if there are none.
     rounds:
-        The groups of nodes in their order.
+        The groups of nodes, in their order of reboot.
+    master:
+        Index of the master node; -1 if it is not known.
     left:
-        Node -> why it is not rebooted.
+        Index of each node that is not rebooted -> why.
     complete:
-        Whether it is a plan for every node.
+        Whether nodes were planned; False if the master node is unknown.
     settles:
-        Whether the moves after a reboot wait until all nodes of the group are back.
+        Whether the moves after a reboot begin only when all nodes of the group are online.
     """
 
     returns = True
@@ -99,16 +113,19 @@ class RebootResult(PlanResult):
 
     @property
     def reached(self) -> float:
-        """The number of groups."""
+        """The number of groups in the plan."""
         return len(self.rounds)
 
     @property
     def incomplete(self) -> bool:
-        """Return whether the plan leaves a node without a reboot group."""
+        """Return whether a node is in no group of the plan."""
         return bool(self.left) or not self.complete
 
     def add_group(self, nodes: Sequence[int], drain: DrainPlan) -> None:
-        """Append a group."""
+        """Append the group `nodes` with the moves of `drain`, and the moves that reverse them.
+
+        The score of each entry becomes the number of moves that must be reversed after it.
+        """
         back = [PlanEntry(way_back(entry.move)) for entry in reversed(drain.entries)]
         mark_colocation_groups(back, self._units)
         for position, entry in enumerate(drain.entries, start=1):
@@ -119,7 +136,7 @@ class RebootResult(PlanResult):
         self.add([*drain.entries, *back])
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Leave out the whole group of nodes with the move that causes `problem`."""
+        """Remove the group with the move that causes `problem`; return a description, or ""."""
         count = 0
         for one in self.rounds:
             count += len(one.out) + len(one.back)
@@ -128,7 +145,7 @@ class RebootResult(PlanResult):
         return ""
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Do not reboot the nodes of one group, for `reason`."""
+        """Remove the group `part` from the plan, for `reason`; return a description, or ""."""
         for one in self.rounds:
             if one is part:
                 self.rounds = [other for other in self.rounds if other is not one]
@@ -141,7 +158,10 @@ class RebootResult(PlanResult):
         return ""
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return each group of nodes alone; every instance returns before the next group."""
+        """Return (group, plan of this group alone) for each group.
+
+        The groups are independent, because every instance returns before the next group.
+        """
         parts: list[tuple[object, PlanResult]] = []
         for one in self.rounds:
             alone = copy(self)
@@ -164,7 +184,7 @@ class RebootResult(PlanResult):
         return transition_of_rounds(self.cluster, room(self.before), rounds, self.separations())
 
     def job_sets(self) -> list[list[int]]:
-        """Return sets of positions of moves; the moves of one set change different nodes."""
+        """Return sets of positions of moves in the plan; moves of one set use different nodes."""
         sets: list[list[int]] = []
         first = 0
         for one in self.rounds:
@@ -175,7 +195,7 @@ class RebootResult(PlanResult):
         return sets
 
     def document(self) -> Json:
-        """Return the plan without its transition as plain data."""
+        """Return the plan as plain data, without its transition."""
         names = self.cluster.node_names
         return super().document() | {
             "reboots": [
@@ -206,11 +226,12 @@ def plan_reboots(
     deadline: Deadline | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> RebootResult:
-    """Return groups of nodes that can be rebooted together, and the moves around each.
+    """Return groups of nodes to reboot together, and the moves before and after each reboot.
 
     A signal or the time limit ends the search; the result has the groups found until then. Larger
     groups come first. The group of the master node comes last, with the master as its last node.
-    `report` is called with the number of nodes that have been tried, and the number of all.
+    `report` is called with the number of nodes that are done in the present stage, and the number
+    of all nodes. Without a master node, nothing is planned, except with `RebootOptions.force`.
 
     Raises
     ------
@@ -236,7 +257,7 @@ def plan_reboots(
         master = names.index(whole_name(options.master, names, "--master-node", "node"))
     done = RebootResult(cluster, context.affinity.relations, master)
     done.left = grouping.left
-    # Larger groups first, the group of the master last, and in it the master
+    # Larger groups first; the group of the master last, with the master as its last node
     groups = [sorted(group, key=lambda k: (k == master, k)) for group in grouping.groups]
     groups.sort(key=lambda group: (master in group, -len(group), group))
     for group in groups[:1] if options.first_only else groups:
@@ -244,7 +265,7 @@ def plan_reboots(
     planned = len(done.rounds)
 
     def bounding() -> float | None:
-        """Return the bound of the groups of all nodes; None if not all of them are planned."""
+        """Return the lower bound of the number of groups; None if a group is not in the plan."""
         whole = len(done.rounds) == planned == len(groups)
         return float(grouping.bound) if whole and grouping.bound else None
 
@@ -263,7 +284,10 @@ def plan_reboots(
 
 
 def shortfalls(cluster: Cluster, left: Mapping[int, str]) -> list[str]:
-    """Return one line that names the nodes of `left`, which maps an index to why it is left."""
+    """Return a list of one line that names the nodes of `left`; [] if `left` is empty.
+
+    `left`: index of each node that is not rebooted -> why. The line has at most `NAMES` names.
+    """
     names = cluster.node_names(list(left)[:NAMES])
     if not left:
         return []
@@ -279,7 +303,7 @@ def nodes_to_reboot(cluster: Cluster, options: RebootOptions) -> list[Node]:
 
 
 def chosen_nodes(cluster: Cluster, options: RebootOptions) -> list[Node]:
-    """Return the nodes that `options` do not exclude, also those that are not online."""
+    """Return the nodes that `options` do not exclude, online or not."""
     if options.group:
         group_named(cluster, options.group)
     known = [node.name for node in cluster.nodes]

@@ -1,1 +1,1 @@
-"""Repairs of instances with offline nodes: what each instance needs, and where it goes."""
+"""Repairs of instances with offline nodes: the repair of each instance, and its new nodes."""

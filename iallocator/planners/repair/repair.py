@@ -1,11 +1,13 @@
-"""Repairs of instances with offline nodes, each at the best place.
+"""Choose repairs, and the best new nodes, for instances with offline nodes.
 
-========================================  =================================================
-drbd, its secondary offline               ``fix-storage``: another secondary
-drbd, its primary offline                 ``failover``, then another secondary
-drbd with both, plain with its primary    ``reinstall``: new disks elsewhere
-shared storage, or no disks, its primary  ``failover``; not by tags, as with harep
-========================================  =================================================
+=======================================  =======================================================
+drbd, secondary offline                  ``fix-storage``: another secondary
+drbd, primary offline                    ``failover``, then another secondary
+drbd, both nodes offline                 ``reinstall``: new disks on other nodes
+plain, primary offline                   ``reinstall``: new disks on another node
+shared storage or diskless, primary      ``failover``; tags cannot allow it, as with harep
+offline
+=======================================  =======================================================
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ KINDS = {
     "OP_INSTANCE_MIGRATE": step.MIGRATE,
     "OP_INSTANCE_REPLACE_DISKS": step.REPLACE_DISKS,
 }
-"""Opcode -> the kind of its step."""
+"""Name of an opcode -> the kind of its step in a transition."""
 
 __all__ = ["Repair", "Repairs"]
 
@@ -54,19 +56,19 @@ class Repair:
     Attributes
     ----------
     kind:
-        The type of the repair: how destructive it is; "" if there is none.
+        The type of the repair, as in tags of harep; "" if no repair is known.
     by_tags:
-        Whether tags can allow it: they have no effect on instances that harep ignores.
+        Whether tags can allow the repair. They cannot for instances that harep ignores.
     dead:
-        The names of its offline nodes.
+        The names of the offline nodes of the instance, joined by "and".
     steps:
-        In order, as in a transition, without numbers; none if the repair is impossible.
+        The steps in order, as in a transition but without numbers; [] if the repair is impossible.
     nodes:
-        The nodes of the instance afterwards, primary first.
+        The nodes of the instance after the repair, primary first.
     reason:
         Why the repair is required; or why it is impossible.
     moves:
-        The moves of `steps`; none for a reinstallation.
+        The moves of `steps`; [] for a reinstallation.
     """
 
     instance: Instance
@@ -85,10 +87,11 @@ class Repair:
 
 
 class Repairs:
-    """Places for one instance after the other; each uses resources that later ones cannot use.
+    """A planner of repairs, which chooses nodes for one instance after the other.
 
-    Colocation groups are repaired as a whole, or not at all.  With `secondaries_later`, instances
-    that fail over get new secondaries only by `give_secondary`.
+    The resources that a repaired instance uses are not free for later instances. A colocation group
+    is repaired as a whole, or not at all. With `secondaries_later`, instances that fail over get
+    new secondaries only by `give_secondary`.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class Repairs:
         return self._context.state
 
     def needed(self, instance: Instance) -> Repair | None:
-        """Return the repair that `instance` requires, without a place yet; None for none."""
+        """Return the repair that `instance` requires, without steps and nodes; None for none."""
         off = [self._nodes[index].offline for index in instance.nodes]
         names = [self._nodes[i].name for i, dead in zip(instance.nodes, off) if dead]
         if instance.forthcoming or not any(off):
@@ -124,7 +127,11 @@ class Repairs:
         return Repair(instance, kind, dead, reason=f"{dead} offline", by_tags=by_tags)
 
     def by_importance(self, instances: Sequence[Instance]) -> list[Instance]:
-        """Return `instances` by priority, higher first; of equal ones, those that run, by name."""
+        """Return `instances` in their order of repair.
+
+        Higher priorities come first, then instances that use memory, then names. Each instance
+        follows the instances that must start before it.
+        """
         named = sorted(instances, key=lambda one: (not one.uses_memory, one.name))
         return self._context.affinity.in_order(named)
 
@@ -134,7 +141,11 @@ class Repairs:
         return self._context.affinity.relations
 
     def in_units(self, repairs: Sequence[Repair]) -> list[list[Repair]]:
-        """Return `repairs` in their order, with those of a colocation group together."""
+        """Return `repairs` as units, in their order.
+
+        A unit has the repairs of a colocation group, or one repair. A ``fix-storage`` is always a
+        unit alone.
+        """
         moving = [one for one in repairs if one.kind != FIX_STORAGE]
         by_name = {one.instance.name: one for one in moving}
         units = self._context.affinity.units([one.instance for one in moving])
@@ -144,9 +155,9 @@ class Repairs:
         return [in_order[one.instance.name] for one in repairs if one.instance.name in in_order]
 
     def placed(self, repairs: Sequence[Repair]) -> None:
-        """Find places for all of `repairs` or for none, and the steps that lead there.
+        """Set the steps and new nodes of all `repairs`, or of none, and apply them to the state.
 
-        Instances that are still to be repaired do not bind the others to where they are.
+        Affinity constraints ignore the present nodes of instances that are not repaired yet.
         """
         if len(repairs) > 1:
             with self._context.state.trial():
@@ -161,7 +172,7 @@ class Repairs:
         self._in_turn(repairs)
 
     def _in_turn(self, repairs: Sequence[Repair]) -> None:
-        """Place one instance after the other."""
+        """Set the steps and new nodes of one repair after the other, if they exist."""
         affinity = self._context.affinity
         affinity.pending = {one.instance.name for one in repairs} if len(repairs) > 1 else set()
         try:
@@ -192,7 +203,7 @@ class Repairs:
             if repair.steps:
                 repair.reason += f"; no new secondary: {outcome.message}"
                 break
-            # A hard constraint may keep the instance from its secondary
+            # A hard constraint may reject the secondary of the instance
             affinity, secondary = context.affinity, context.state.where[instance.name][1:]
             rejected = affinity.rejected(instance, secondary)
             texts = affinity.rejection_texts(instance, rejected) if rejected else {}
@@ -201,7 +212,7 @@ class Repairs:
             return
 
     def give_secondary(self, repair: Repair) -> str:
-        """Give an instance with an offline secondary another one; return why there is none."""
+        """Replace the offline secondary of the repaired instance; return why not, or ""."""
         outcome = self._other_secondary(repair.instance)
         if outcome.best is None:
             return outcome.message
@@ -209,7 +220,7 @@ class Repairs:
         return ""
 
     def _make(self, repair: Repair, steps: Sequence[ElementaryMove]) -> None:
-        """Make `steps` on the state, and add them to the repair."""
+        """Apply `steps` to the state, and append them to `repair`."""
         context, instance = self._context, repair.instance
         for elementary in steps:
             code = opcode(context.cluster, instance, elementary, False)
@@ -236,7 +247,7 @@ class Repairs:
         return move_secondary(context, evaluator, instance, evaluator.online_nodes())
 
     def _reinstalled(self, repair: Repair) -> None:
-        """Place new disks where a new instance of this kind would be placed."""
+        """Set the steps that create new disks on the nodes that a new instance would get."""
         context, instance = self._context, repair.instance
         evaluator = context.evaluator(self._nodes[instance.nodes[0]].group)
         present = context.state.where[instance.name]
@@ -250,7 +261,7 @@ class Repairs:
         _, repair.nodes = placements.best[0]
         Move(instance, present, repair.nodes).apply(context.state)
         before, after = map(context.cluster.node_names, (present, repair.nodes))
-        # Ganeti reinstalls only stopped instances; this one is started again if it should run
+        # Ganeti reinstalls only stopped instances: stop the instance first if it should run
         code: Json = {"OP_ID": "OP_INSTANCE_RECREATE_DISKS", "disks": [], "nodes": after}
         repair.steps = [_step(RECREATE_DISKS, instance, before, after, code)]
         code = {"OP_ID": "OP_INSTANCE_REINSTALL", "force_variant": False}
@@ -263,7 +274,7 @@ class Repairs:
 
 
 def _step(kind: str, instance: Instance, before: list[str], after: list[str], code: Json) -> Json:
-    """Return a repair step in the form of a transition step, without number and dependencies."""
+    """Return a step in the form of a transition step, without its number and dependencies."""
     code = {"OP_ID": code["OP_ID"], "instance_name": instance.name, **code}
     whole = {"kind": kind, "instance": instance.name, "from": before, "to": after}
     return {**whole, "opcodes": [code]}

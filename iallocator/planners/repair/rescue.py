@@ -1,13 +1,14 @@
-"""The rescue of a dead node: its instances fail over by priority, then get new secondaries.
+"""Plan the rescue of a dead node: its instances fail over by priority, then get new secondaries.
 
-`ReturnResult` brings the node back: it is powered on, and set online or undrained.
+`ReturnResult` is the plan for the return of the node, which is powered on and set online, or
+undrained.
 
-The places are those of `Repairs`.  All failovers come before all new secondaries: they end the
-outage, and a copy of disks takes hours.  As for requests that must move an instance, soft limits
-and global N+1 reject no node.
+`Repairs` chooses the new nodes. All failovers come before all new secondaries, because failovers
+end the outage, and a copy of disks takes hours. Soft limits and global N+1 reject no node, as for
+requests that must move an instance.
 
-An instance cannot be saved if its data is on the dead node alone, if its secondary is offline too,
-or if no node has free capacity for it.  It stays where it is.
+An instance cannot be saved if its data is only on the dead node, if its secondary is offline too,
+or if no node has free capacity for the instance. Such an instance is not moved.
 """
 
 from __future__ import annotations
@@ -48,19 +49,19 @@ class RescueResult(PlanResult):
     Attributes
     ----------
     dead:
-        The index of the node.
+        The index of the dead node.
     marked:
-        Whether Ganeti knows that the node is offline.
+        Whether the node is marked offline in Ganeti.
     evidence:
         What shows that the node is dead, as plain data.
     lost:
-        Instance that cannot be saved -> why, the most important first.
+        Name of each instance that cannot be saved -> why.
     degraded:
-        Instance that runs, and for which no new secondary was found -> why.
+        Name of each instance that is saved, but gets no new secondary -> why.
     priorities:
-        Instance -> its priority, if it is not 0.
+        Name of an instance -> its priority; an instance that is not listed has 0.
     units:
-        Sets of instances that are rescued together, each with its moves.
+        Sets of names of instances that are rescued together.
     """
 
     in_turn = False
@@ -76,18 +77,18 @@ class RescueResult(PlanResult):
         self.degraded: dict[str, str] = {}
         self.priorities: Mapping[str, int] = relations.priorities if relations is not None else {}
         self.units: list[tuple[str, ...]] = []
-        # Its instances must go somewhere: no plan is rejected for the failures of other nodes
+        # The instances of the node must move: no plan is rejected for failures of other nodes
         self.hopeless = frozenset(before.cluster.nodes[dead].group.nodes)
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The scores of the group before and after; lower is better."""
+        """The scores of the node group of the dead node before and after; lower is better."""
         scope = self.cluster.nodes[self.dead].group.nodes
         return score_of(self.before, scope), score_of(self.after(), scope)
 
     @property
     def incomplete(self) -> bool:
-        """Return whether an instance is not saved, or has no new secondary."""
+        """Return whether an instance is not saved, or gets no new secondary."""
         return bool(self.lost or self.degraded)
 
     def _ordered(self) -> Transition:
@@ -105,7 +106,7 @@ class RescueResult(PlanResult):
         return transition
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return the plan for each set of instances that are rescued together."""
+        """Return (names, plan for these instances alone) for each set that is rescued together."""
         parts: list[tuple[object, PlanResult]] = []
         for names in self.units:
             alone = copy(self)
@@ -115,7 +116,7 @@ class RescueResult(PlanResult):
         return parts
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Leave out a set of instances, for `reason`."""
+        """Remove the set of instances `part` from the plan, for `reason`; return their names."""
         names = next(unit for unit in self.units if unit == part)
         self.units.remove(names)
         self.plan.entries = [one for one in self.entries if one.move.instance.name not in names]
@@ -164,9 +165,10 @@ class QuietResult(PlanResult):
 
 
 class ReturnResult(PlanResult):
-    """The plan that brings a node back: it is powered on, and set online, or undrained.
+    """The plan for the return of a node: it is powered on and set online, or it is undrained.
 
-    Ganeti powers it on if the node has an out-of-band program. Without one, it must be running.
+    Ganeti powers the node on if the node has an out-of-band program. Without this program, the node
+    must be running already.
 
     Attributes
     ----------
@@ -201,7 +203,7 @@ class ReturnResult(PlanResult):
 
 
 def nodes_to_watch(cluster: Cluster, nodes: Iterable[Node], prefix: str) -> list[Node]:
-    """Return those of `nodes` with instances that tags let be rescued automatically."""
+    """Return those of `nodes` that have instances, and that tags allow to rescue automatically."""
     used = {index for instance in cluster.instances for index in instance.nodes}
     return [node for node in nodes if node.index in used and rescues(node, prefix)]
 
@@ -209,20 +211,21 @@ def nodes_to_watch(cluster: Cluster, nodes: Iterable[Node], prefix: str) -> list
 def plan_rescue(
     cluster: Cluster, settings: Settings, dead: int, marked: bool, deadline: Deadline
 ) -> RescueResult:
-    """Plan the rescue of the instances with a role on the node with the index `dead`.
+    """Return the plan that rescues the instances with their primary or secondary on node `dead`.
 
     Parameters
     ----------
     cluster
-        The cluster, in which the node is offline.
+        The cluster. The dead node must be offline in it.
     settings
-        The settings of each group apply to its nodes.
+        The settings of each node group.
     dead
-        The index of the node.
+        The index of the dead node.
     marked
-        Whether Ganeti knows that the node is offline.
+        Whether the node is marked offline in Ganeti.
     deadline
-        When it passes, instances that are not planned yet are reported as lost.
+        When it passes, instances without a failover are reported as lost, and instances without a
+        new secondary as degraded.
     """
     repairs = Repairs(cluster, settings, deadline, secondaries_later=True)
     done = RescueResult(State(cluster), repairs, dead, marked)

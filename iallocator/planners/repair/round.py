@@ -1,6 +1,6 @@
-"""One round of repairs: the results of pending repairs, and repairs of what is broken.
+"""Plan one round of repairs: the results of pending repairs, and repairs of broken instances.
 
-The state of an instance follows from its tags, its nodes, and the job queue if there is one.
+The repair state of an instance depends on its tags, its nodes, and the job queue if there is one.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
         """The job queue of the running cluster."""
 
         def possible(self, opcodes: Sequence[Json]) -> bool:
-            """Return whether all `opcodes` can be submitted."""
+            """Return whether the cluster accepts a job with all `opcodes`."""
 
         def busy_with(self, instance: str) -> int | None:
-            """Return a job about an instance that has not ended, or None."""
+            """Return the number of a job for `instance` that has not ended; None for none."""
 
         def ended(self, jobs: Iterable[int]) -> bool | None:
-            """Return whether all `jobs` succeeded; None if one of them has not ended."""
+            """Return whether all `jobs` succeeded; None if one of the jobs has not ended."""
 
         def retag(self, instance: str, added: Sequence[str], removed: Sequence[str]) -> None:
-            """Change the tags of an instance."""
+            """Add the tags `added` to an instance, and remove the tags `removed`."""
 
 
 __all__ = ["RepairEntry", "RepairRound"]
@@ -63,14 +63,14 @@ __all__ = ["RepairEntry", "RepairRound"]
 
 @dataclass
 class TagChanges:
-    """Changes of the tags of an instance, and whether they are written on the running cluster."""
+    """Changes of the tags of an instance, and whether the running cluster has the changes."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     written: bool = False
 
     def record(self, tag: str, outdated: Iterable[str]) -> None:
-        """Add `tag` and remove those that are `outdated`; it replaces tags not written yet."""
+        """Add `tag`, and remove the tags `outdated`; `tag` replaces added tags not written yet."""
         before, unwritten = ([], []) if self.written else (self.removed, self.added)
         removed = dict.fromkeys((*before, *outdated))
         self.added, self.removed = [tag], [other for other in removed if other not in unwritten]
@@ -79,22 +79,26 @@ class TagChanges:
 
 @dataclass
 class RepairEntry:
-    """One instance: its state, and what is done about it.
+    """An instance in a round of repairs: its repair state, its repair, and messages.
 
     Attributes
     ----------
+    state:
+        The repair state that the tags of the instance record.
+    repair:
+        The repair that the instance requires; None for none.
     steps:
-        The steps of its repair.
+        The steps that this round plans for the instance; [] for none.
     note:
-        A message, in words.
+        A message for the administrator; "" for none.
     tag_changes:
-        The changes of its tags.
+        The changes of the tags of the instance.
     permit:
-        The type of repair that would have to be allowed; "" for none.
+        The type of repair that is required, but not allowed; "" for none.
     command:
         A command that the administrator can run; "" for none.
     history:
-        The changes of its state: the state before and after each.
+        The changes of the repair state, each as (state before, state after).
     """
 
     instance: Instance
@@ -109,13 +113,13 @@ class RepairEntry:
 
     @property
     def endless(self) -> bool:
-        """Return whether a repair without known jobs is pending, which will never end."""
+        """Return whether a pending repair never ends, because its tag names no jobs."""
         record = self.state.record
         waits = self.state.name == PENDING and record is not None and not record.jobs
         return waits and not self.steps
 
     def become(self, name: str, record: Record) -> None:
-        """Change the state and the tags that record it; tags not written yet are replaced."""
+        """Set the state `name`, and record `record` in a tag in place of tags not written yet."""
         before_change, self.state = self.state, self.state.changed(name, record)
         self.history.append((before_change, self.state))
         self.tag_changes.record(record.tag, self.state.outdated)
@@ -132,11 +136,12 @@ class RepairRound:
     execute:
         Whether tags are changed on the running cluster.
     delay:
-        How long every repair waits first, in seconds.
+        The delay of each repair before its first step, in seconds.
     deadline:
-        When it has passed, the other instances are left for the next round.
+        After it has passed, no more repairs are planned in this round.
     allow:
-        The type up to which every repair is allowed in this round; "" for none.
+        The most destructive type of repair that is allowed for every instance in this round, in
+        addition to tags; "" for none.
     command:
         The command line that carries out the repairs.
 
@@ -173,17 +178,17 @@ class RepairRound:
         self._entries.sort(key=lambda one: one.instance.name)
 
     def restrict_to(self, group: Group) -> None:
-        """Leave out the instances that have their primary node in another group than `group`."""
+        """Keep only the instances with their primary node in `group`."""
         members = {instance.name for instance in self._cluster.members(group)}
         self._entries = [one for one in self._entries if one.instance.name in members]
 
     def misspelt_permissions(self) -> list[str]:
-        """Return the permissions in tags that are misspelt, and therefore have no effect."""
+        """Return a message for each permission that a tag misspells, and that has no effect."""
         cluster = self.before.cluster
         return list(map(str, misspelt_repairs(cluster, cluster.instances)))
 
     def follow_up(self) -> None:
-        """Find out the results of pending repairs."""
+        """Update the states, notes and tags of instances with pending or failed repairs."""
         for one in self._entries:
             record = one.state.record
             if one.state.name == PENDING and record is not None:
@@ -206,7 +211,7 @@ class RepairRound:
                 one.command = _forget(one.instance, one.state.record)
 
     def plan(self) -> None:
-        """Find repairs for broken instances; colocation groups are repaired together."""
+        """Plan repairs of broken instances that may be repaired; set notes for the others."""
         admitted: dict[str, RepairEntry] = {}
         for one in self._entries:
             one.repair = self._repairs.needed(one.instance)
@@ -233,13 +238,13 @@ class RepairRound:
                 one.note = f"{repair.kind}: {repair.reason}; it goes to {places}"
                 record = Record(repair.kind, str(uuid4()), self._now)
                 one.become(PENDING, record)
-                # The tags will record the repair; each step says what they will contain
+                # The execution writes tags that record the repair; each step has their data
                 noted = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
                 one.steps = [{**step, "repair": noted} for step in repair.steps]
                 delay = _delay(self._delay)
                 if self._delay and (self._jobs is None or self._jobs.possible([delay])):
                     one.steps[0]["opcodes"] = [delay, *one.steps[0]["opcodes"]]
-        # Note what --allow would do for each instance that no tag allows to be repaired
+        # Note the effect of --allow for each instance with a repair that is not allowed
         wanted = {one.instance.name: one for one in self._entries if one.permit}
         repairs = [one.repair for one in wanted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
@@ -260,7 +265,10 @@ class RepairRound:
                 repair.steps, repair.nodes = [], ()
 
     def _admits(self, one: RepairEntry) -> bool:
-        """Return whether an instance may be repaired: it is allowed, and no job is about it."""
+        """Return whether an instance may be repaired now; if not, set its note.
+
+        The repair must be possible and allowed, and the instance must not have an unfinished job.
+        """
         repair = one.repair
         assert repair is not None
         if not repair.kind:
@@ -284,7 +292,7 @@ class RepairRound:
         return job is None
 
     def _commit(self, one: RepairEntry) -> None:
-        """Change the tags on the running cluster, if there is one to be changed."""
+        """Write the tag changes of an instance to the running cluster, if this round executes."""
         if self._execute and self._jobs is not None and one.tag_changes.added:
             self._jobs.retag(one.instance.name, one.tag_changes.added, one.tag_changes.removed)
             one.tag_changes.written = True
@@ -293,21 +301,21 @@ class RepairRound:
 
     @property
     def entries(self) -> Sequence[RepairEntry]:
-        """The instances, by name."""
+        """The entries of all instances, sorted by name."""
         return self._entries
 
     @property
     def before(self) -> State:
-        """The state without repairs."""
+        """The state of the cluster before the repairs."""
         return State(self._cluster)
 
     @property
     def after(self) -> State:
-        """The state after all repairs."""
+        """The state of the cluster after all planned repairs."""
         return self._repairs.state
 
     def transition(self) -> Json:
-        """Return the repairs as an execution takes them: a chain of steps for each instance."""
+        """Return the repairs as a transition for execution: a chain of steps for each instance."""
         steps: list[Json] = []
         jobs: list[Json] = []
         for one in self._entries:
@@ -324,14 +332,18 @@ class RepairRound:
         return {"steps": steps, "jobs": jobs}
 
     def status(self) -> int:
-        """Return 1 if an instance needs attention, else 0."""
+        """Return the exit status: 1 if an instance requires the administrator, else 0.
+
+        Such an instance has a failed repair, a repair that is not allowed or not possible, or a
+        pending repair that never ends.
+        """
         sick = [one for one in self._entries if one.state.name in (FAILED, NEEDS)]
         helpless = [o for o in self._entries if o.repair and o.state.name == HEALTHY]
         endless = [o for o in self._entries if o.endless]
         return 1 if sick or helpless or endless else 0
 
     def document(self) -> Json:
-        """Return the round as plain data: instances with a note, and counts."""
+        """Return the round as plain data: instances that are broken or have a note, and counts."""
         return {
             "command": "repair",
             "executed": self._execute,
@@ -355,18 +367,18 @@ class RepairRound:
                 "to": self._cluster.node_names(one.repair.nodes),
                 "opcodes": [code for step in one.steps for code in step["opcodes"]],
             }
-        if one.tag_changes.added and not (self._execute and one.steps):  # these follow the jobs
+        if one.tag_changes.added and not (self._execute and one.steps):  # the jobs change these
             entry["tags"] = {"add": one.tag_changes.added, "remove": one.tag_changes.removed}
         return entry
 
 
 def _forget(instance: Instance, record: Record) -> str:
-    """Return the command that removes the tag for which an instance is left alone."""
+    """Return the command that removes the tag of `record`, which prevents further repairs."""
     return f"gnt-instance remove-tags {instance.name} {record.tag}"
 
 
 def _delay(seconds: float) -> Json:
-    """Return an opcode that waits for `seconds`."""
+    """Return an opcode that delays a job by `seconds`."""
     return {
         "OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_master": True, "on_nodes": [],
         "repeat": 0, "interruptible": False, "no_locks": False,
