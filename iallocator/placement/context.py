@@ -81,6 +81,10 @@ class Context:
     moves_are_optional = False
     """True if every move is optional, so that the stickiness of instances has effect."""
 
+    groups_are_ranked_together = False
+    """True if the nodes of all groups are scored in one pass, provided that the score alone ranks
+    placements; see `AcrossGroups`."""
+
     __slots__ = (
         "_all_nodes",
         "_evaluators",
@@ -128,7 +132,6 @@ class Context:
         self.effort = Deadline(None, work={SIMULATIONS: work}, whole=self.deadline)
         self.state = State(cluster)
         self._version = self.state.version
-        self.kernels = Kernels(self.state, candidates, groups=groups)
         self._all_nodes = range(len(cluster.nodes))
         self._scopes: dict[int, ScoreScope] = {}
         self._rules: dict[str, Rules] = {}
@@ -148,6 +151,8 @@ class Context:
             self.affinity = AFFINITY.on(
                 self.state, coming, settings, self._fits, self.moves_are_optional
             )
+        passes = 1 if self.groups_are_ranked_together and self.plain else groups
+        self.kernels = Kernels(self.state, candidates, groups=passes)
 
     def with_soft_costs(
         self, instance: Instance, candidates: Candidates

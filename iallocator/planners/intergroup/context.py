@@ -68,6 +68,7 @@ class IntergroupContext(Context):
     """
 
     moves_are_optional = True
+    groups_are_ranked_together = True
 
     __slots__ = ("_simulations", "progress", "search_budget")
 
