@@ -34,7 +34,7 @@ from iallocator.tolerances import DECIMALS, SCORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -199,20 +199,19 @@ class _Item:
         The sum of their loads: cpu, memory, disk and net.
     copied:
         The MiB that a move of all of them copies.
+    name, order:
+        The name of its first member, and the position of this member in the document.
     """
 
-    __slots__ = ("copied", "load", "members")
+    __slots__ = ("copied", "load", "members", "name", "order")
 
     def __init__(self, members: Sequence[Instance]) -> None:
         self.members = members
+        self.name = members[0].name
+        self.order = members[0].order
         cpu, memory, disk, net = map(sum, zip(*(one.load for one in members)))
         self.load: Usage = (cpu, memory, disk, net)
         self.copied = sum(traffic(one, ["fa"]) for one in members)
-
-    @property
-    def name(self) -> str:
-        """The name of its first member."""
-        return self.members[0].name
 
     @property
     def names(self) -> list[str]:
@@ -247,8 +246,12 @@ class _Step:
             entry.score = state.loads.score()
             state.copied += entry.move.copied
         state.done.add(entries)
-        name = self._item.name
-        state.movable[target][name] = state.movable[source].pop(name)
+        item, name = self._item, self._item.name
+        alike = state.movable[source][item.load]
+        del alike[name]
+        if not alike:
+            del state.movable[source][item.load]
+        state.movable[target].setdefault(item.load, {})[name] = item
         state.flows[source][0] += len(entries)
         state.flows[target][1] += len(entries)
         state.blocked = {(name, to) for name, to in state.blocked if to != source}
@@ -267,7 +270,13 @@ def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResu
 
 
 class _Balancing:
-    """A search that balances the groups; it has the plan so far and the state after it."""
+    """A search that balances the groups; it has the plan so far and the state after it.
+
+    Attributes
+    ----------
+    movable:
+        For each group, load -> name -> item with this load, for the items that may leave the group.
+    """
 
     def __init__(self, context: IntergroupContext, bounds: Bounds, done: IntergroupResult) -> None:
         self.context = context
@@ -283,11 +292,11 @@ class _Balancing:
         self.blocked: set[tuple[str, int]] = set()
         self.rejected: dict[int, str] = {}
         self.flows = [[0, 0] for _ in self.groups]
-        self.movable: list[dict[str, _Item]] = [self._movable(g) for g in self.groups]
+        self.movable = [self._movable(group) for group in self.groups]
         self.why = ""
 
-    def _movable(self, group: Group) -> dict[str, _Item]:
-        """Return the items that may leave `group`, by the name of their first instance.
+    def _movable(self, group: Group) -> dict[Usage, dict[str, _Item]]:
+        """Return the items that may leave `group`, by their load and their name.
 
         Instances must be on shared storage and auto-balanced.  Instances on offline nodes carry
         no load; other commands repair them.  A colocation group may be moved if all members may.
@@ -301,13 +310,41 @@ class _Balancing:
         ]
         single = {i.name: i for i in free}
         units = self.context.units
-        items: dict[str, _Item] = {}
+        items: dict[Usage, dict[str, _Item]] = {}
         for name in single:
             unit = units.get(name, (name,))
             if all(other in single for other in unit):
                 item = _Item(sorted((single[other] for other in unit), key=lambda i: i.order))
-                items.setdefault(item.name, item)
+                items.setdefault(item.load, {}).setdefault(item.name, item)
         return items
+
+    def ranked(
+        self, scores: Mapping[Usage, float], source: int, target: int
+    ) -> Iterator[tuple[float, _Item]]:
+        """Yield (score after its move, item) for the items of a group, the lowest score first.
+
+        Items with equal scores are in the order of the MiB that their move copies.
+
+        Parameters
+        ----------
+        scores:
+            Load of an item -> score after its move, without penalties.
+        source, target:
+            Positions of the group with the items, and of the group that they may enter.
+        """
+        by_score: dict[float, list[_Item]] = {}
+        nodes, penalised = self.groups[target].nodes, self.context.affinity.relations is not None
+        for load, items in self.movable[source].items():
+            if not penalised:
+                by_score.setdefault(round(scores[load], DECIMALS), []).extend(items.values())
+                continue
+            for item in items.values():
+                penalty = self.penalty(item, dict.fromkeys(item.names, nodes))
+                by_score.setdefault(round(scores[load] + penalty, DECIMALS), []).append(item)
+        for score in sorted(by_score):
+            for item in sorted(by_score[score], key=lambda one: (one.copied, one.order)):
+                if (item.name, target) not in self.blocked:
+                    yield score, item
 
     def penalty(self, item: _Item, nodes: Mapping[str, Sequence[int]]) -> float:
         """Return by how much a move of the members raises penalties; the score must fall by more.
@@ -426,21 +463,12 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
         """Return the best possible move from one group to another; None if none gains enough."""
         group, bounds = work.groups[target], work.bounds
         least = max(bounds.min_gain, SCORE)
-        # Sort items by the score after their move, then by the MiB that the move copies
-        scores: dict[Usage, float] = {}
-        ranked = []
-        for name, item in work.movable[source].items():
-            if (name, target) in work.blocked:
-                continue
-            if item.load not in scores:
-                scores[item.load] = work.loads.score_after(item.load, source, target)
-            penalty = work.penalty(item, dict.fromkeys(item.names, group.nodes))
-            score = round(scores[item.load] + penalty, DECIMALS)
-            ranked.append((score, item.copied, item.members[0].order, item))
-        ranked.sort(key=lambda one: one[:3])
+        scores = {
+            load: work.loads.score_after(load, source, target) for load in work.movable[source]
+        }
         own = work.groups[source]
         tried: set[tuple[object, ...]] = set()
-        for score, _, _, item in ranked:
+        for score, item in work.ranked(scores, source, target):
             if not all(group in work.peers.of(member, own) for member in item.members):
                 continue
             if now - score < least:
