@@ -82,7 +82,7 @@ class Guest:
     left: dict[str, float] = field(default_factory=dict)
 
 
-class World:
+class SimulatedCluster:
     """A simulated cluster; equal seeds give equal events for every policy.
 
     Attributes
@@ -206,19 +206,19 @@ class Policy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def act(self, world: World) -> None:
+    def act(self, simulated: SimulatedCluster) -> None:
         """Move instances if the policy requires it at this time."""
 
-    def files(self, world: World, loads: dict[str, float]) -> list[str]:
+    def files(self, simulated: SimulatedCluster, loads: dict[str, float]) -> list[str]:
         """Write the cluster and the loads; return the options that name the files."""
         cluster, utilisation = self.folder / "cluster", self.folder / "loads"
-        cluster.write_text(world.text(), encoding="utf-8")
+        cluster.write_text(simulated.text(), encoding="utf-8")
         utilisation.write_text(
             "".join(f"{name} {load:.4f} 0 0 0\n" for name, load in loads.items()), encoding="utf-8"
         )
         return ["-t", str(cluster), "-U", str(utilisation)]
 
-    def balance(self, world: World, *options: str) -> None:
+    def balance(self, simulated: SimulatedCluster, *options: str) -> None:
         """Run ``balance --json``, and execute its moves."""
         out = io.TextIOWrapper(io.BytesIO())
         with contextlib.redirect_stdout(out):
@@ -228,12 +228,12 @@ class Policy:
         if status:
             raise RuntimeError(plan)
         for move in plan["moves"]:
-            world.move(move["instance"], move["to"])
+            simulated.move(move["instance"], move["to"])
 
 
-def at_night(world: World) -> bool:
+def at_night(simulated: SimulatedCluster) -> bool:
     """Return whether it is the time at which nightly policies act."""
-    return world.time % 86400 == NIGHT
+    return simulated.time % 86400 == NIGHT
 
 
 class Hbal(Policy):
@@ -241,17 +241,17 @@ class Hbal(Policy):
 
     steps = 1
 
-    def act(self, world: World) -> None:
+    def act(self, simulated: SimulatedCluster) -> None:
         """Run hbal at night, and set the placement that it writes."""
-        if not at_night(world):
+        if not at_night(simulated):
             return
-        files = self.files(world, world.measured(self.steps))
+        files = self.files(simulated, simulated.measured(self.steps))
         saved = self.folder / "saved"
         subprocess.run(["hbal", *files, "-q", "-S", str(saved)], check=True, capture_output=True)
         lines = Path(f"{saved}.balanced").read_text(encoding="utf-8").split("\n\n")[2]
         for line in lines.splitlines():
             columns = line.split("|")
-            world.move(columns[0], [node for node in columns[6:8] if node])
+            simulated.move(columns[0], [node for node in columns[6:8] if node])
 
 
 class HbalMean(Hbal):
@@ -263,11 +263,11 @@ class HbalMean(Hbal):
 class Nightly(Policy):
     """Policy that runs ``balance`` each night with mean loads, for at most five moves."""
 
-    def act(self, world: World) -> None:
+    def act(self, simulated: SimulatedCluster) -> None:
         """Run ``balance`` at night."""
-        if at_night(world):
-            files = self.files(world, world.measured(STEPS_PER_DAY))
-            self.balance(world, *files, "--min-gain", "0.1", "--max-length", "5")
+        if at_night(simulated):
+            files = self.files(simulated, simulated.measured(STEPS_PER_DAY))
+            self.balance(simulated, *files, "--min-gain", "0.1", "--max-length", "5")
 
 
 class Rule(Policy):
@@ -276,28 +276,28 @@ class Rule(Policy):
     The target is the least loaded node, or the secondary of a drbd instance.
     """
 
-    def act(self, world: World) -> None:
+    def act(self, simulated: SimulatedCluster) -> None:
         """Move instances while the loads of nodes differ too much."""
-        if world.time % 1800:
+        if simulated.time % 1800:
             return
-        measured = world.measured(3)
-        for _ in range(self.most(world)):
-            loads = world.loads(measured)
+        measured = simulated.measured(3)
+        for _ in range(self.most(simulated)):
+            loads = simulated.loads(measured)
             high, low = max(loads, key=loads.__getitem__), min(loads, key=loads.__getitem__)
             targets = {}
-            for name, one in world.guests.items():
+            for name, one in simulated.guests.items():
                 target = one.nodes[1] if len(one.nodes) > 1 else low
-                if one.nodes[0] == high and one.memory <= MEMORY - world.memory(target):
+                if one.nodes[0] == high and one.memory <= MEMORY - simulated.memory(target):
                     targets[name] = target
             chosen = self.choose(loads, measured, high, targets)
             if chosen is None:
                 return
-            other = [high] if len(world.guests[chosen].nodes) > 1 else []
-            world.move(chosen, [targets[chosen], *other])
+            other = [high] if len(simulated.guests[chosen].nodes) > 1 else []
+            simulated.move(chosen, [targets[chosen], *other])
 
-    def most(self, world: World) -> int:
+    def most(self, simulated: SimulatedCluster) -> int:
         """Return the largest number of moves in a round."""
-        return len(world.guests)
+        return len(simulated.guests)
 
     def choose(
         self,
@@ -341,7 +341,7 @@ class ProxmoxCrs(Rule):
         super().__init__(folder)
         self._held = 0
 
-    def most(self, world: World) -> int:
+    def most(self, simulated: SimulatedCluster) -> int:
         """Return the largest number of moves in a round."""
         return 1
 
@@ -376,15 +376,15 @@ class Steady(Policy):
     interval = 3600
     options: tuple[str, ...] = ()
 
-    def act(self, world: World) -> None:
+    def act(self, simulated: SimulatedCluster) -> None:
         """Run ``balance --steady`` with the last sample of the loads."""
-        if world.time % self.interval:
+        if simulated.time % self.interval:
             return
-        files = self.files(world, world.measured(1))
-        moment = datetime.fromtimestamp(world.time, UTC).isoformat().replace("+00:00", "Z")
+        files = self.files(simulated, simulated.measured(1))
+        moment = datetime.fromtimestamp(simulated.time, UTC).isoformat().replace("+00:00", "Z")
         history = str(self.folder / "history")
         self.balance(
-            world, "--steady", *files, "--now", moment, "--history", history, "--all-groups",
+            simulated, "--steady", *files, "--now", moment, "--history", history, "--all-groups",
             *self.options,
         )  # fmt: skip
 
@@ -421,16 +421,18 @@ def live(work: tuple[str, Scenario, int]) -> Figures:
     """Return the results of a simulated month with a policy."""
     policy, scenario, seed = work
     with tempfile.TemporaryDirectory() as folder:
-        world, acting = World(scenario, seed), POLICIES[policy](Path(folder))
+        simulated, acting = SimulatedCluster(scenario, seed), POLICIES[policy](Path(folder))
         deviations, overloaded = [], 0
         for _ in range(DAYS * STEPS_PER_DAY):
-            world.step()
-            loads = list(world.loads().values())
+            simulated.step()
+            loads = list(simulated.loads().values())
             deviations.append(100 * pstdev(loads))
             overloaded += sum(load > OVERLOAD for load in loads)
-            acting.act(world)
+            acting.act(simulated)
     hours = overloaded * STEP / 3600
-    return Figures(world.moves, world.back, world.copied / 2**20, mean(deviations), hours)
+    return Figures(
+        simulated.moves, simulated.back, simulated.copied / 2**20, mean(deviations), hours
+    )
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from benchmarks.life.life import Outcome, live
 from benchmarks.life.policies import POLICIES
 from benchmarks.life.records import Job, Records
 from benchmarks.life.report import drawn, table
-from benchmarks.life.world import SCENARIOS
+from benchmarks.life.simulated_cluster import SCENARIOS
 
 
 def main(arguments: list[str] | None = None) -> int:

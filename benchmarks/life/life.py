@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 from benchmarks.life.policies import Policy, ask, balanced
 from benchmarks.life.safety import all_failures_tolerable, all_failures_tolerated
+from benchmarks.life.simulated_cluster import Scenario, SimulatedCluster
 from benchmarks.life.trace import ARRIVAL, BALANCE, DEPARTURE, FAILURE, OUTAGE, Event, trace_of
-from benchmarks.life.world import Scenario, World
 
 __all__ = ["Observer", "Outcome", "live"]
 
@@ -53,11 +53,11 @@ class Outcome(NamedTuple):
 class Observer(Protocol):
     """A receiver of the events of a life, which ignores them."""
 
-    def rejected(self, world: World, name: str, memory: int) -> None:
-        """Record that a new instance was rejected; `world` does not contain the instance."""
+    def rejected(self, simulated: SimulatedCluster, name: str, memory: int) -> None:
+        """Record that a new instance was rejected; `simulated` does not contain the instance."""
 
-    def happened(self, world: World, event: Event) -> None:
-        """Record that `event` is over; `world` is the cluster after it."""
+    def happened(self, simulated: SimulatedCluster, event: Event) -> None:
+        """Record that `event` is over; `simulated` is the cluster after it."""
 
 
 class _Life:
@@ -66,7 +66,7 @@ class _Life:
     ) -> None:
         self._mends = mends
         self._observer = observer
-        self.world = World(scenario)
+        self.simulated = SimulatedCluster(scenario)
         self._policy = policy
         self.asked = self.rejected = self.lost = self.lost_memory = 0
         self.moved = 0.0
@@ -77,40 +77,40 @@ class _Life:
         if event.kind == ARRIVAL:
             self._arrives(f"i{event.number}", event.memory)
         elif event.kind == DEPARTURE:
-            if f"i{event.number}" in self.world.instances:
-                self.world.remove(f"i{event.number}")
+            if f"i{event.number}" in self.simulated.instances:
+                self.simulated.remove(f"i{event.number}")
         elif event.kind == BALANCE:
             self._balances()
         else:
-            node = self.world.names[event.number]
-            self.world.nodes[node]["offline"] = event.kind == FAILURE
+            node = self.simulated.names[event.number]
+            self.simulated.nodes[node]["offline"] = event.kind == FAILURE
             if event.kind == FAILURE:
                 self.repairing = True
                 self._fails(node)
             if self._mends:
                 self._balances()
         if self._observer:
-            self._observer.happened(self.world, event)
+            self._observer.happened(self.simulated, event)
 
     def _balances(self) -> None:
-        for name, nodes in balanced(self._policy, self.world, MOVES):
+        for name, nodes in balanced(self._policy, self.simulated, MOVES):
             self._moves(name, nodes)
-        if not any(node["offline"] for node in self.world.nodes.values()):
+        if not any(node["offline"] for node in self.simulated.nodes.values()):
             self.repairing = False
 
     def _arrives(self, name: str, memory: int) -> None:
         self.asked += 1
-        found = ask(self._policy, self.world, self.world.request(name, memory))
+        found = ask(self._policy, self.simulated, self.simulated.request(name, memory))
         if found["success"]:
-            self.world.add(name, memory, found["result"])
+            self.simulated.add(name, memory, found["result"])
         else:
             self.rejected += 1
             if self._observer:
-                self._observer.rejected(self.world, name, memory)
+                self._observer.rejected(self.simulated, name, memory)
 
     def _fails(self, node: str) -> None:
         """Fail a node: first the largest fitting instances fail over, then it is evacuated."""
-        if self.world.scenario.template == "drbd":
+        if self.simulated.scenario.template == "drbd":
             self._fail_over(node)
             self._evacuate(node, "secondary-only")
         else:
@@ -118,22 +118,22 @@ class _Life:
                 self._loses(name)
 
     def _fail_over(self, node: str) -> None:
-        world = self.world
-        for name in sorted(world.on(node, 0), key=lambda n: -world.instances[n]["memory"]):
-            secondary = world.instances[name]["nodes"][1]
-            home = world.nodes[secondary]
-            if home["offline"] or home["free_memory"] <= world.instances[name]["memory"]:
+        simulated = self.simulated
+        for name in sorted(simulated.on(node, 0), key=lambda n: -simulated.instances[n]["memory"]):
+            secondary = simulated.instances[name]["nodes"][1]
+            home = simulated.nodes[secondary]
+            if home["offline"] or home["free_memory"] <= simulated.instances[name]["memory"]:
                 self._loses(name)
             else:
-                world.move(name, [secondary, node])
+                simulated.move(name, [secondary, node])
 
     def _evacuate(self, node: str, mode: str) -> list[str]:
         """Evacuate `node`; return the instances that cannot be placed on other nodes."""
-        names = self.world.on(node, int(mode == "secondary-only"))
+        names = self.simulated.on(node, int(mode == "secondary-only"))
         if not names:
             return []
         request = {"type": "node-evacuate", "instances": names, "evac_mode": mode}
-        found = ask(self._policy, self.world, request)
+        found = ask(self._policy, self.simulated, request)
         if not found["success"]:
             return names
         for name, _, nodes in found["result"][0]:
@@ -142,15 +142,15 @@ class _Life:
 
     def _loses(self, name: str) -> None:
         self.lost += 1
-        self.lost_memory += self.world.instances[name]["memory"]
-        self.world.remove(name)
+        self.lost_memory += self.simulated.instances[name]["memory"]
+        self.simulated.remove(name)
 
     def _moves(self, name: str, nodes: list[str]) -> None:
-        one = self.world.instances[name]
+        one = self.simulated.instances[name]
         before = one["nodes"]
         copied = sum(node not in before for node in nodes) * one["disk_space_total"]
         self.moved += (copied + (nodes[0] != before[0]) * one["memory"]) / 1024
-        self.world.move(name, nodes)
+        self.simulated.move(name, nodes)
 
 
 def live(
@@ -179,8 +179,8 @@ def live(
             whole += passed
             calm += passed * safe
         life.happens(event)
-        before, safe = safe, all_failures_tolerated(life.world)
-        able = safe or all_failures_tolerable(life.world)
+        before, safe = safe, all_failures_tolerated(life.simulated)
+        able = safe or all_failures_tolerable(life.simulated)
         broken += event.kind == ARRIVAL and before and not safe
     share = calm / whole if whole else 1.0
     return Outcome(

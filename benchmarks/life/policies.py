@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.life.rankings import RANKINGS, install
-from benchmarks.life.world import Json, World
+from benchmarks.life.simulated_cluster import Json, SimulatedCluster
 from iallocator.cli import answer, main
 
 __all__ = ["HAIL", "POLICIES", "Policy", "ask", "balanced"]
@@ -47,11 +47,11 @@ POLICIES = {
 }
 
 
-def ask(policy: Policy, world: World, request: Json) -> Json:
+def ask(policy: Policy, simulated: SimulatedCluster, request: Json) -> Json:
     """Return the answer of the policy to `request` about the current cluster."""
     if policy.name in RANKINGS:
         install()
-    raw = json.dumps({**world.document, "request": request}).encode()
+    raw = json.dumps({**simulated.document, "request": request}).encode()
     if policy.peer:
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             file.write(raw)
@@ -64,12 +64,14 @@ def ask(policy: Policy, world: World, request: Json) -> Json:
     return found
 
 
-def balanced(policy: Policy, world: World, moves: int) -> list[tuple[str, list[str]]]:
+def balanced(
+    policy: Policy, simulated: SimulatedCluster, moves: int
+) -> list[tuple[str, list[str]]]:
     """Return at most `moves` moves of a balancing plan: instance, and its new nodes."""
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cluster.json"
-        path.write_text(json.dumps(world.document), encoding="utf-8")
+        path.write_text(json.dumps(simulated.document), encoding="utf-8")
         words = ["balance", "--json", f"--max-length={moves}", *_planning(policy), str(path)]
         with contextlib.redirect_stdout(printed):
             main(words)

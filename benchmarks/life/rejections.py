@@ -28,8 +28,8 @@ from typing import NamedTuple
 from benchmarks.life.life import live
 from benchmarks.life.policies import POLICIES
 from benchmarks.life.safety import all_failures_tolerable, all_failures_tolerated, packs
+from benchmarks.life.simulated_cluster import SCENARIOS, SimulatedCluster
 from benchmarks.life.trace import ARRIVAL, DEPARTURE, Event, trace_of
-from benchmarks.life.world import SCENARIOS, World
 
 LITERAL = "a node would do, but memory that an unsafe failure lacks would be used"
 MISPLACED = "no node would do; all placed from scratch would"
@@ -55,14 +55,14 @@ class _Rejections:
         self.moments: list[_Moment] = []
         self.waiting: dict[int, tuple[int, int]] = {}  # instance -> its MiB, index of its arrival
 
-    def rejected(self, world: World, name: str, memory: int) -> None:
-        self.causes[_cause(world, memory), _outage(world)] += 1
+    def rejected(self, simulated: SimulatedCluster, name: str, memory: int) -> None:
+        self.causes[_cause(simulated, memory), _outage(simulated)] += 1
         self.waiting[int(name[1:])] = memory, len(self.moments)
 
-    def happened(self, world: World, event: Event) -> None:
-        sizes = [one["memory"] for one in world.instances.values()]
-        accepted = event.kind == ARRIVAL and f"i{event.number}" in world.instances
-        self.moments.append(_Moment(sizes, _bins(world), _outage(world), accepted))
+    def happened(self, simulated: SimulatedCluster, event: Event) -> None:
+        sizes = [one["memory"] for one in simulated.instances.values()]
+        accepted = event.kind == ARRIVAL and f"i{event.number}" in simulated.instances
+        self.moments.append(_Moment(sizes, _bins(simulated), _outage(simulated), accepted))
 
     def ideal(self, events: Sequence[Event]) -> int:
         """Return how many of the rejected instances the ideal allocator accepts in addition."""
@@ -94,47 +94,49 @@ class _Rejections:
         return packs(moment.sizes + extra, sorted(moment.bins)[: len(moment.bins) - spare])
 
 
-def _outage(world: World) -> bool:
-    return any(node["offline"] for node in world.nodes.values())
+def _outage(simulated: SimulatedCluster) -> bool:
+    return any(node["offline"] for node in simulated.nodes.values())
 
 
-def _bins(world: World) -> list[int]:
+def _bins(simulated: SimulatedCluster) -> list[int]:
     return [
-        node["free_memory"] + sum(world.instances[one]["memory"] for one in world.on(name, 0)) - 1
-        for name, node in world.nodes.items()
+        node["free_memory"]
+        + sum(simulated.instances[one]["memory"] for one in simulated.on(name, 0))
+        - 1
+        for name, node in simulated.nodes.items()
         if not node["offline"]
     ]
 
 
-def _cause(world: World, memory: int) -> str:
+def _cause(simulated: SimulatedCluster, memory: int) -> str:
     """Return why an instance of `memory` MiB was rejected, one of `CAUSES`."""
-    online = [name for name, node in world.nodes.items() if not node["offline"]]
-    safe = all_failures_tolerated(world)
-    before = {} if safe else _losses(world, online)
+    online = [name for name, node in simulated.nodes.items() if not node["offline"]]
+    safe = all_failures_tolerated(simulated)
+    before = {} if safe else _losses(simulated, online)
     for node in online:
-        if world.nodes[node]["free_memory"] <= memory:
+        if simulated.nodes[node]["free_memory"] <= memory:
             continue
-        world.add("new", memory, [node])
+        simulated.add("new", memory, [node])
         if safe:
-            good = all_failures_tolerated(world)
+            good = all_failures_tolerated(simulated)
         else:
-            after = _losses(world, online)
+            after = _losses(simulated, online)
             good = all(a <= b for f in online for a, b in zip(after[f], before[f]))
-        world.remove("new")
+        simulated.remove("new")
         if good:
             return MISSED if safe else LITERAL
-    world.add("new", memory, online[:1])
-    possible = all_failures_tolerable(world)
-    world.remove("new")
+    simulated.add("new", memory, online[:1])
+    possible = all_failures_tolerable(simulated)
+    simulated.remove("new")
     return MISPLACED if possible else FULL
 
 
-def _losses(world: World, online: Sequence[str]) -> dict[str, tuple[int, int]]:
+def _losses(simulated: SimulatedCluster, online: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return the fewest instances and the least MiB that the failure of each node loses."""
-    free = {name: world.nodes[name]["free_memory"] - 1 for name in online}
+    free = {name: simulated.nodes[name]["free_memory"] - 1 for name in online}
     return {
         failing: _loss(
-            [world.instances[one]["memory"] for one in world.on(failing, 0)],
+            [simulated.instances[one]["memory"] for one in simulated.on(failing, 0)],
             [free[name] for name in online if name != failing],
         )
         for failing in online

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.life.world import World
+from benchmarks.life.simulated_cluster import SimulatedCluster
 
 __all__ = ["all_failures_tolerable", "all_failures_tolerated", "packs"]
 
@@ -15,28 +15,30 @@ TRIES = 20_000
 """Number of placements that one search tries after the first one."""
 
 
-def all_failures_tolerated(world: World) -> bool:
+def all_failures_tolerated(simulated: SimulatedCluster) -> bool:
     """Return whether, for each online node, its instances fit on the others if the node fails."""
-    online = [name for name in world.names if not world.nodes[name]["offline"]]
-    return all(_survived(world, name, online) for name in online)
+    online = [name for name in simulated.names if not simulated.nodes[name]["offline"]]
+    return all(_survived(simulated, name, online) for name in online)
 
 
-def _survived(world: World, failing: str, online: Sequence[str]) -> bool:
-    here = [world.instances[name] for name in world.on(failing, 0)]
-    free = {name: int(world.nodes[name]["free_memory"]) - 1 for name in online if name != failing}
-    if world.scenario.template == "drbd":
+def _survived(simulated: SimulatedCluster, failing: str, online: Sequence[str]) -> bool:
+    here = [simulated.instances[name] for name in simulated.on(failing, 0)]
+    free = {
+        name: int(simulated.nodes[name]["free_memory"]) - 1 for name in online if name != failing
+    }
+    if simulated.scenario.template == "drbd":
         for one in here:
             secondary = one["nodes"][1]
             if free.get(secondary, -1) < one["memory"]:
                 return False
             free[secondary] -= one["memory"]
         return True
-    group = world.nodes[failing]["group"]
-    room = [free[name] for name in free if world.nodes[name]["group"] == group]
+    group = simulated.nodes[failing]["group"]
+    room = [free[name] for name in free if simulated.nodes[name]["group"] == group]
     return packs([one["memory"] for one in here], room)
 
 
-def all_failures_tolerable(world: World) -> bool:
+def all_failures_tolerable(simulated: SimulatedCluster) -> bool:
     """Return whether some other placement in each group would tolerate every failure.
 
     This is true if the instances of the group fit on all nodes but the largest, which then takes
@@ -46,12 +48,12 @@ def all_failures_tolerable(world: World) -> bool:
     """
     room: dict[str, list[int]] = {}
     sizes: dict[str, list[int]] = {}
-    for name, node in world.nodes.items():
+    for name, node in simulated.nodes.items():
         if not node["offline"]:
-            used = sum(world.instances[one]["memory"] for one in world.on(name, 0))
+            used = sum(simulated.instances[one]["memory"] for one in simulated.on(name, 0))
             room.setdefault(node["group"], []).append(node["free_memory"] + used - 1)
-    for one in world.instances.values():
-        group = world.nodes[one["nodes"][0]]["group"]
+    for one in simulated.instances.values():
+        group = simulated.nodes[one["nodes"][0]]["group"]
         sizes.setdefault(group, []).append(one["memory"])
     return all(
         _Search(here, sorted(room.get(group, []))[:-1]).packs() is not False

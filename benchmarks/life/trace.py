@@ -19,7 +19,7 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from benchmarks.life.world import Scenario
+from benchmarks.life.simulated_cluster import Scenario
 
 __all__ = ["ARRIVAL", "BALANCE", "DEPARTURE", "FAILURE", "REPAIR", "Event", "trace_of"]
 

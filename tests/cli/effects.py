@@ -14,7 +14,7 @@ from iallocator.commands.common_options import accepted
 from iallocator.commands.shared_options import BOOT, Execution
 from iallocator.options.table import COMMON
 from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
-from tests.live.worlds import rapi_answers
+from tests.live.cluster_answers import rapi_answers
 
 from .effect import CROWDED, TEXT, Effect, batch, stored
 from .effects_of_planners import BY_COMMAND

@@ -25,8 +25,8 @@ DOMAIN = ".example.com"
 @pytest.fixture
 def document(tmp_path: Path) -> str:
     """Return the path of a request about nodes and instances with long names."""
-    world = cluster(nodes=3, instances={"web.example.com": instance("node1")})
-    text = as_bytes(allocate(world, "new.example.com")).decode()
+    scenario = cluster(nodes=3, instances={"web.example.com": instance("node1")})
+    text = as_bytes(allocate(scenario, "new.example.com")).decode()
     for name in ("node1", "node2", "node3"):
         text = text.replace(f'"{name}"', f'"{name}{DOMAIN}"')
     path = tmp_path / "document"

@@ -13,7 +13,7 @@ from iallocator.commands.common_options import accepted
 from iallocator.options.table import COMMON
 from tests.builders import Json, as_bytes
 from tests.command import printed, without_identity
-from tests.live.worlds import rapi_answers, write_answers
+from tests.live.cluster_answers import rapi_answers, write_answers
 
 from .excluded import EXCLUDED
 

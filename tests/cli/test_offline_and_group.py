@@ -16,7 +16,7 @@ Capture = pytest.CaptureFixture[str]
 
 DOWN = "node2"
 
-WORLD = cluster(
+SCENARIO = cluster(
     {"east": 3, "west": 3},
     instances={
         **{f"e{k}": rbd("node1", memory=512 + 64 * k) for k in range(3)},
@@ -24,7 +24,7 @@ WORLD = cluster(
         "mirrored": instance("node2", "node3", memory=512),
     },
 )
-ASKED = allocate_rbd(WORLD, memory=1024)
+ASKED = allocate_rbd(SCENARIO, memory=1024)
 
 NEW = ("--memory=1G", "--disk-template=rbd", "--disk=1G", "--brief", "--json")
 
@@ -103,12 +103,12 @@ def test_new_instances_go_to_the_group(group: str) -> None:
     members = {"east": {"node1", "node2", "node3"}, "west": {"node4", "node5", "node6"}}[group]
     option = f"--group={group}"
     answers = [
-        json.loads(printed("ask", "allocate", *NEW, option, document=WORLD)),
+        json.loads(printed("ask", "allocate", *NEW, option, document=SCENARIO)),
         json.loads(printed("explain", "--json", option, document=ASKED)),
     ]
     for answer in answers:
         assert members.issuperset(answer["decisions"][0]["answer"]["nodes"])
-    found = json.loads(printed("capacity", *WORDS["capacity"], option, document=WORLD))
+    found = json.loads(printed("capacity", *WORDS["capacity"], option, document=SCENARIO))
     placed = [node for one in found["standard"]["instances"] for node in one["nodes"]]
     assert placed
     assert members.issuperset(placed)
@@ -116,9 +116,9 @@ def test_new_instances_go_to_the_group(group: str) -> None:
 
 def test_request_for_existing_instances_keeps_to_the_group() -> None:
     """With --group, a request for instances of another group is rejected."""
-    evacuated = json_of("ask", "evacuate", "node1,node4", "--json", "-Gwest", document=WORLD)
+    evacuated = json_of("ask", "evacuate", "node1,node4", "--json", "-Gwest", document=SCENARIO)
     assert {one[0] for one in evacuated["response"]["result"][0]} == {"w0", "w1", "w2"}
-    changed = json_of("ask", "change-group", "e0", "--json", "--group=west", document=WORLD)
+    changed = json_of("ask", "change-group", "e0", "--json", "--group=west", document=SCENARIO)
     assert [one[1] for one in changed["response"]["result"][0]] == ["west"]
     assert "is in another group" in printed_error("ask", "relocate", "e0", "--group=west")
     assert "names other groups" in printed_error(
@@ -128,18 +128,18 @@ def test_request_for_existing_instances_keeps_to_the_group() -> None:
 
 def printed_error(*words: str) -> str:
     """Return the message about an invalid question on the cluster of this module."""
-    done = run(*words, stdin=as_bytes(WORLD))
+    done = run(*words, stdin=as_bytes(SCENARIO))
     assert done.returncode == 2
     return done.stderr.decode()
 
 
 def test_only_the_named_group_is_emptied_or_repaired() -> None:
     """With --group, `compress`, `check`, `show` and `redistribute` treat only that group."""
-    plan = json_of("compress", "--json", "--group=west", document=WORLD)
+    plan = json_of("compress", "--json", "--group=west", document=SCENARIO)
     assert plan["chosen_group"] in ("west", None)
     reasons = {row["group"]: row["reason"] for row in plan["groups"]}
     assert reasons["east"] == "the plan is only for group west"
-    shown = json_of("show", "--json", "--group=west", document=WORLD)
+    shown = json_of("show", "--json", "--group=west", document=SCENARIO)
     assert [group["group"] for group in shown["groups"]] == ["west"]
     assert {one["instance"] for one in shown["instances"]} == {"w0", "w1", "w2"}
 

@@ -250,9 +250,9 @@ def test_stdout_of_each_script_is_the_answer(start: str, loud: dict[str, str]) -
 
 def test_executed_plan_is_the_only_thing_on_stdout(tmp_path: Path, loud: dict[str, str]) -> None:
     """`balance -X --json` prints only the document on stdout, with printing libraries."""
-    with running(tmp_path, shared_cluster()) as world:
+    with running(tmp_path, shared_cluster()) as scenario:
         done = run_process(
-            "balance", "--json", "-X", f"-L{world.path}", f"--journal={tmp_path}/journal",
+            "balance", "--json", "-X", f"-L{scenario.path}", f"--journal={tmp_path}/journal",
             cwd=tmp_path, env=loud | {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)},
         )  # fmt: skip
     assert b"LOUD library" in done.stderr

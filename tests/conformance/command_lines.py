@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.builders import Json
-from tests.live.worlds import POLICY, instance, node
+from tests.live.cluster_answers import POLICY, instance, node
 
 from .documents import KINDS, document
 

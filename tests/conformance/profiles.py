@@ -180,7 +180,7 @@ def _shape(rng: Random, kind: str) -> tuple[int, tuple[int, int]]:
 def _templates(rng: Random, kind: str) -> tuple[str, ...]:
     """Return the random disk templates of the cluster."""
     shared = rng.choice(SHARED)
-    worlds = {
+    scenarios = {
         "drbd": DRBD,
         "shared": (shared,),
         "plain": ("plain",),
@@ -195,7 +195,7 @@ def _templates(rng: Random, kind: str) -> tuple[str, ...]:
         names += ["plain", "local", "shared mix"]
     if kind == "allocate-secondary":
         names = ["plain", "drbd and plain", "drbd and plain", "everything"]
-    return worlds[rng.choice(names)]
+    return scenarios[rng.choice(names)]
 
 
 def _measured(rng: Random, templates: tuple[str, ...]) -> bool:

@@ -18,7 +18,7 @@ from iallocator.compat.htools import NAMES, program_of
 from iallocator.compat.htools.programs import PROGRAMS
 from tests.builders import Json
 from tests.command import ROOT
-from tests.live.worlds import rapi_answers
+from tests.live.cluster_answers import rapi_answers
 from tests.patience import PATIENCE
 from tests.seeds import seeds
 

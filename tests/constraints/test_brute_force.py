@@ -16,7 +16,7 @@ from iallocator.cli import answer
 from tests import builders
 from tests.builders import Json
 from tests.command import respond
-from tests.constraints.worlds import random_tags, violated_hard
+from tests.constraints.scenarios import random_tags, violated_hard
 from tests.seeds import seeds
 
 pytest.importorskip("highspy")

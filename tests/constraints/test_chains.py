@@ -22,7 +22,7 @@ def shared(node: str, *tags: str, **members: Any) -> Json:
     return builders.rbd(node, memory=512, tags=list(tags), **members)
 
 
-def world(**changes: Any) -> Json:
+def scenario(**changes: Any) -> Json:
     """Return a cluster in which ``web`` starts after ``db``; `changes` are members of ``db``."""
     instances = {
         "db": shared("node1", **changes),
@@ -33,21 +33,21 @@ def world(**changes: Any) -> Json:
 
 def without_db() -> Json:
     """Return a cluster in which ``web`` must start after an instance that does not exist."""
-    document = world()
+    document = scenario()
     document["instances"]["bd"] = document["instances"].pop("db")
     return document
 
 
 def on_offline() -> Json:
     """Return a cluster in which ``web`` must start after ``db``, which is on an offline node."""
-    document = world()
+    document = scenario()
     document["nodes"]["node1"]["offline"] = True
     return document
 
 
 BASES = {
     "misspelt": (without_db(), "does not exist"),
-    "down": (world(admin_state="down"), "does not run"),
+    "down": (scenario(admin_state="down"), "does not run"),
     "offline": (on_offline(), "is on node1, which is offline"),
 }
 
@@ -69,7 +69,7 @@ def test_allocation_after_an_instance_that_cannot_run_names_the_chain(case: str)
 
 def test_allocation_after_a_running_instance_omits_the_order() -> None:
     """An answer does not name an order of starts if all of its instances run."""
-    asked = builders.allocate_rbd(world(), memory=512,
+    asked = builders.allocate_rbd(scenario(), memory=512,
                               tags=["iallocator:order:after:web"])  # fmt: skip
     assert "starts after" not in respond(asked)["info"]
 

@@ -7,7 +7,7 @@ import random
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of
-from tests.constraints.worlds import random_document
+from tests.constraints.scenarios import random_document
 from tests.schemas import validator
 
 ODD = [

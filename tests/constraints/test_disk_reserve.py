@@ -42,7 +42,7 @@ def stored(document: Json, node: str, where: dict[str, list[str]]) -> int:
     )
 
 
-def world(rng: Random, template: str) -> Json:
+def scenario(rng: Random, template: str) -> Json:
     """Return three to five nodes of 3000 to 9000 MiB of disk, with reserves and instances."""
     count = rng.randint(3, 5)
     names = [f"node{k}" for k in range(1, count + 1)]
@@ -84,7 +84,7 @@ def test_allocations_with_a_disk_reserve_equal_brute_force(template: str) -> Non
     outcomes: Counter[bool] = Counter()
     for seed in seeds(40, 800):
         rng = Random(f"disk-reserve/{template}/{seed}")
-        document = world(rng, template)
+        document = scenario(rng, template)
         request = allocate(
             document, memory=100, disk=rng.choice((400, 2700)), disk_template=template
         )
@@ -104,7 +104,7 @@ def test_batch_with_a_disk_reserve_is_placed_if_possible() -> None:
     outcomes: Counter[bool] = Counter()
     for seed in seeds(25, 400):
         rng = Random(f"batch/{seed}")
-        document = world(rng, "plain")
+        document = scenario(rng, "plain")
         one = allocate(document, memory=100, disk_template="plain")["request"]
         wanted: Json = {}
         for number in range(3):
@@ -135,7 +135,7 @@ def test_evacuations_keep_the_reserve_of_new_nodes(mode: str) -> None:
     """An evacuation creates a secondary only on a node that keeps its disk reserve."""
     moved = 0
     for seed in seeds(20, 300):
-        document = world(Random(f"evacuate/{mode}/{seed}"), "drbd")
+        document = scenario(Random(f"evacuate/{mode}/{seed}"), "drbd")
         role = 0 if mode == "primary-only" else 1
         there = [n for n, raw in document["instances"].items() if raw["nodes"][role] == "node1"]
         if not there:
@@ -160,7 +160,7 @@ def test_balancing_keeps_the_reserve_of_new_nodes(options: tuple[str, ...]) -> N
     """After each move of balance, a node with a new disk has its disk reserve free."""
     copies = 0
     for seed in seeds(2, 250):
-        document = world(Random(f"balance/{seed}"), "drbd")
+        document = scenario(Random(f"balance/{seed}"), "drbd")
         plan: Any = plan_of("balance", document, "--n1=off", *options)
         where = {name: list(raw["nodes"]) for name, raw in document["instances"].items()}
         for move in plan["moves"]:
@@ -181,7 +181,7 @@ def test_capacity_with_a_disk_reserve_equals_brute_force(template: str) -> None:
     """
     for seed in seeds(2, 200):
         rng = Random(f"capacity/{template}/{seed}")
-        document, size = world(rng, template), 1200
+        document, size = scenario(rng, template), 1200
         slots = {
             name: max(0, (node["free_disk"] - max(1, reserve_of(document, name))) // size)
             for name, node in document["nodes"].items()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import json_of, plan_of, respond, run
-from tests.constraints.worlds import violated_hard
+from tests.constraints.scenarios import violated_hard
 from tests.property.plain import Plain
 from tests.seeds import seeds
 
@@ -25,7 +25,7 @@ def some_tags(rng: Random) -> list[str]:
     return rng.sample(tags, rng.choice((0, 1, 1, 2)))
 
 
-def world(rng: Random, most: int = 4) -> Json:
+def scenario(rng: Random, most: int = 4) -> Json:
     """Return two or three groups on one storage pool, with up to `most` tagged instances."""
     sizes = {name: rng.randint(1, 2) for name in ("a", "b", "c")[: rng.randint(2, 3)]}
     names = [f"node{k + 1}" for k in range(sum(sizes.values()))]
@@ -65,7 +65,7 @@ def test_allocations_equal_brute_force() -> None:
     placed = rejected = 0
     for seed in seeds(80, 600):
         rng = Random(f"spread/{seed}")
-        document, tags = world(rng), some_tags(rng)
+        document, tags = scenario(rng), some_tags(rng)
         request = allocate(document, memory=512, tags=tags, **SHARED)
         answer = respond(request, "--n1=off")
         homes = homes_of(document)
@@ -94,7 +94,7 @@ def test_batches_equal_brute_force() -> None:
     outcomes = set()
     for seed in seeds(60, 500):
         rng = Random(f"batch/{seed}")
-        document = world(rng, 2)
+        document = scenario(rng, 2)
         wanted = []
         for k in range(rng.randint(2, 3)):
             one = allocate(document, memory=512, tags=some_tags(rng), **SHARED)["request"]
@@ -120,7 +120,7 @@ def test_changes_of_group_equal_brute_force() -> None:
     outcomes = set()
     for seed in seeds(60, 500):
         rng = Random(f"change/{seed}")
-        document = world(rng)
+        document = scenario(rng)
         name = rng.choice(list(document["instances"]))
         request = {"type": "change-group", "instances": [name], "target_groups": []}
         done, failed, _ = respond({**document, "request": request}, "--n1=off")["result"]
@@ -142,7 +142,7 @@ def test_planners_violate_no_spread(planner: str) -> None:
     moved = repaired = 0
     for seed in seeds(25, 250):
         rng = Random(f"plan/{seed}")
-        document = world(rng, 5)
+        document = scenario(rng, 5)
         words = [planner, "--verify-plan", "--json", "--n1=off"]
         words += ["--all-groups"] * (planner == "balance")
         plan = json.loads(run(*words, stdin=as_bytes(document)).stdout)

@@ -21,7 +21,7 @@ def listed_rules(document: Json, *options: str) -> set[tuple[str, str, str, floa
     }
 
 
-def _world() -> Json:
+def _scenario() -> Json:
     """Return a node and an instance with a secondary, with tags of all strategies."""
     tags = [
         "iallocator:score:node2:7", "iallocator:stickiness:4", "iallocator:utilization:gpu:2",
@@ -71,29 +71,29 @@ def test_list_has_only_constraints_that_the_strategy_uses(
     strategy: str, expected: set[Any]
 ) -> None:
     """The list has only constraints of the strategy in effect, from option or tag."""
-    assert listed_rules(_world(), f"--strategy={strategy}") == expected
-    document = _world()
+    assert listed_rules(_scenario(), f"--strategy={strategy}") == expected
+    document = _scenario()
     document["cluster_tags"].append(f"iallocator:strategy:{strategy}")
     assert listed_rules(document) == expected
-    document = _world()
+    document = _scenario()
     document["nodegroups"]["uuid-default"]["tags"] = [f"iallocator:strategy:{strategy}"]
     assert listed_rules(document) == expected
 
 
 def test_list_omits_constraints_of_all_instances_by_default() -> None:
     """The list omits constraints of all instances, unless ``--all`` or a filter is given."""
-    assert not ANYWAY & listed_rules(_world())
-    assert listed_rules(_world(), "--all") >= ANYWAY
-    assert listed_rules(_world(), "--instance=web") >= ANYWAY
+    assert not ANYWAY & listed_rules(_scenario())
+    assert listed_rules(_scenario(), "--all") >= ANYWAY
+    assert listed_rules(_scenario(), "--instance=web") >= ANYWAY
     assert ("web", "needs 1024 MiB of memory", "must", 0) in listed_rules(
-        _world(), "--kind=capacity"
+        _scenario(), "--kind=capacity"
     )
 
 
 @pytest.mark.parametrize("strategy", ["score", "affinity", "pacemaker-balanced"])
 def test_list_has_hard_locations_under_every_strategy(strategy: str) -> None:
     """The list has hard locations under every strategy."""
-    document = _world()
+    document = _scenario()
     document["nodes"]["node2"]["tags"] = ["iallocator:maintenance"]
     document["instances"]["web"]["tags"] = ["iallocator:score:node1:-INFINITY"]
     assert listed_rules(document, f"--strategy={strategy}") >= {

@@ -16,18 +16,18 @@ from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
 from iallocator.planners.balance.scan.affinity import AffinityCosts, MoveAffinity
 from iallocator.planners.balance.scan.arrays import NodeTable
-from tests.constraints.worlds import random_document
+from tests.constraints.scenarios import random_document
 from tests.model.make import model_of
 
 
-def world(seed: int) -> tuple[State, Relations]:
+def scenario(seed: int) -> tuple[State, Relations]:
     """Return a state and its relations: ten instances with constraints on six nodes in racks."""
     for number in range(seed, seed + 1000, 100):
         cluster = model_of(random_document(Random(number), 6, 10))
         relations = relations_of(cluster)
         if relations is not None and len(relations.rules) > 1:
             return State(cluster), relations
-    raise AssertionError("no world with rules")
+    raise AssertionError("no scenario with rules")
 
 
 def move_at_random(state: State, rng: Random) -> Instance:
@@ -69,7 +69,7 @@ def test_kept_counts_equal_new_counts_while_instances_move(seed: int) -> None:
 
     Tentative changes and removed instances are included.
     """
-    state, relations = world(seed)
+    state, relations = scenario(seed)
     rng, members = Random(seed), sorted(relations.members_of)
     rule_counts = LiveRuleCounts(relations.members_of, state)
     for number in range(12):
@@ -85,7 +85,7 @@ def test_kept_counts_equal_new_counts_while_instances_move(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_kept_penalties_of_a_scan_equal_new_ones_while_instances_move(seed: int) -> None:
     """While instances move, updated penalties of a scan equal new penalties."""
-    state, relations = world(seed)
+    state, relations = scenario(seed)
     rng, scope = Random(seed), range(len(state.cluster.nodes))
     instances = state.cluster.instances
     table = NodeTable(state, scope, Capacities(state.cluster.nodes))

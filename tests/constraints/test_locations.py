@@ -8,7 +8,7 @@ import pytest
 
 from tests import builders
 from tests.builders import Json
-from tests.constraints.worlds import respond_without_n1
+from tests.constraints.scenarios import respond_without_n1
 
 STRATEGIES = (
     "score", "lost-allocations", "affinity", "pacemaker-default", "pacemaker-utilization",
@@ -25,7 +25,7 @@ FORBIDDING = {
 TEMPLATES = {"rbd": 1, "drbd": 2}
 
 
-def _world(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> Json:
+def _scenario(how: str, homes: tuple[str, ...], nodes: int = 4, **members: Any) -> Json:
     """Return a cluster in which node1 is the best node for `web`, but forbidden by a tag.
 
     `web` is on the nodes `homes`; without any, it is not in the cluster.
@@ -52,7 +52,7 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
 ) -> None:
     """A new instance has neither primary nor secondary on a forbidden node."""
     owner, tag = FORBIDDING[how]
-    document = _world(how, ())
+    document = _scenario(how, ())
     tags = [tag] if owner == "instance" else []
     request = builders.allocate(document, memory=512, disk_template=template, tags=tags)
     response = respond_without_n1(request, f"--strategy={strategy}", "--top=9")
@@ -65,7 +65,7 @@ def test_new_instance_keeps_off_a_forbidden_node_in_both_roles(
 @pytest.mark.parametrize("last", [False, True])
 def test_node_with_one_score_that_forbids_it_is_forbidden(other: str, last: bool) -> None:
     """If one of several scores of a node is minus infinity, the node is forbidden."""
-    document = _world("score of a node", ())
+    document = _scenario("score of a node", ())
     tags = [f"iallocator:score:{other}", *document["nodes"]["node1"]["tags"]]
     document["nodes"]["node1"]["tags"] = tags if last else tags[::-1]
     response = respond_without_n1(builders.allocate_rbd(document, memory=512))
@@ -84,7 +84,7 @@ def test_moved_instance_keeps_off_a_forbidden_node(
         {"type": "relocate", "name": "web", "relocate_from": [homes[-1]]},
         {"type": "node-evacuate", "evac_mode": "all", "instances": ["web"]},
     ):
-        document = _world(how, homes, nodes=5) | {"request": request}
+        document = _scenario(how, homes, nodes=5) | {"request": request}
         response = respond_without_n1(document, f"--strategy={strategy}")
         assert response["success"], response["info"]
         places = (
@@ -98,7 +98,7 @@ def test_moved_instance_keeps_off_a_forbidden_node(
 def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
     """A failover to a secondary on a forbidden node is rejected."""
     request = {"type": "node-evacuate", "evac_mode": "primary-only", "instances": ["web"]}
-    response = respond_without_n1(_world(how, ("node2", "node1")) | {"request": request})
+    response = respond_without_n1(_scenario(how, ("node2", "node1")) | {"request": request})
     assert response["result"][0] == []
     assert "FailTags" in response["info"] or "must be not on node1" in response["info"]
 
@@ -107,10 +107,10 @@ def test_failover_to_a_forbidden_node_is_rejected(how: str) -> None:
 def test_instance_on_a_node_in_maintenance_stays(mode: str) -> None:
     """An instance on a node in maintenance stays, with a reason; a stopped one may move."""
     request = {"type": "node-evacuate", "evac_mode": mode, "instances": ["web"]}
-    response = respond_without_n1(_world("maintenance", ("node1",)) | {"request": request})
+    response = respond_without_n1(_scenario("maintenance", ("node1",)) | {"request": request})
     assert response["result"][0] == []
     assert "must be on node1 (tag iallocator:maintenance of node1)" in response["info"]
-    document = _world("maintenance", ("node1",), admin_state="down")
+    document = _scenario("maintenance", ("node1",), admin_state="down")
     assert respond_without_n1(document | {"request": request})["result"][0]
 
 
@@ -119,7 +119,7 @@ def test_compat_hail_ignores_locations(how: str) -> None:
     """With ``--compat hail``, tags that forbid a node are ignored."""
     owner, tag = FORBIDDING[how]
     tags = [tag] if owner == "instance" else []
-    request = builders.allocate_rbd(_world(how, ()), memory=512, tags=tags)
+    request = builders.allocate_rbd(_scenario(how, ()), memory=512, tags=tags)
     assert respond_without_n1(request, "--compat=hail")["result"] == ["node1"]
 
 

@@ -43,7 +43,7 @@ def _tags(chances: random.Random) -> list[str]:
     return tags
 
 
-def _world(chances: random.Random) -> tuple[State, Relations]:
+def _scenario(chances: random.Random) -> tuple[State, Relations]:
     """Return a few instances with constraints on nodes in overlapping failure domains."""
     instances = {
         f"inst{k:02}": builders.rbd(f"node{chances.randint(1, 5)}", tags=_tags(chances))
@@ -102,7 +102,7 @@ def test_counts_equal_sums_over_pairs(seed: int) -> None:
     Scalars and arrays agree.
     """
     chances = random.Random(seed)
-    state, relations = _world(chances)
+    state, relations = _scenario(chances)
     rule_counts = relations.live(state)
     names = [instance.name for instance in state.cluster.instances]
     table = NodeTable(state, range(5), Capacities(state.cluster.nodes))

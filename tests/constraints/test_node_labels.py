@@ -14,7 +14,7 @@ from iallocator.model.moves import Move
 from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.command import json_of, plan_of, printed, respond
 from tests.n1.test_no_worse import least_lost
-from tests.n1.test_no_worse import world as partly_full
+from tests.n1.test_no_worse import scenario as partly_full
 from tests.n1.tight import context_of
 from tests.seeds import seeds
 from tests.storage.test_redundancy import POOLS, Brute, tight
@@ -80,7 +80,7 @@ def test_n1_with_labels_equals_brute_force(mode: str) -> None:
     assert min(reported[True], reported[False]) > 20, reported
 
 
-def world(rng: Random, template: str) -> Json:
+def scenario(rng: Random, template: str) -> Json:
     """Return three to five nodes with labels, and instances that their tags permit there."""
     labels = {f"node{k}": rng.sample("abc", rng.randint(0, 3)) for k in range(1, rng.randint(4, 6))}
     residents = {}
@@ -110,7 +110,7 @@ def test_allocations_with_labels_equal_brute_force(template: str) -> None:
     """An allocation can use exactly the nodes that the tags permit, in both roles."""
     for seed in seeds(60, 500):
         rng = Random(f"allocations/{template}/{seed}")
-        document, tags = world(rng, template), some_tags(rng)
+        document, tags = scenario(rng, template), some_tags(rng)
         own = {name: node["tags"] for name, node in document["nodes"].items()}
         free = [name for name, labels in own.items() if allows(tags, labels)]
         request = allocate(document, memory=500, disk=1000, disk_template=template, tags=tags)
@@ -135,7 +135,7 @@ def test_moves_keep_instances_on_nodes_that_their_tags_allow(command: str, templ
     """
     moved = 0
     for seed in seeds(12, 250):
-        document = world(Random(f"{command}/{template}/{seed}"), template)
+        document = scenario(Random(f"{command}/{template}/{seed}"), template)
         own = {name: node["tags"] for name, node in document["nodes"].items()}
         moves: list[tuple[str, list[str]]] = []
         if command == "evacuate":
@@ -320,7 +320,7 @@ def test_allocations_prefer_labels_as_brute_force(template: str) -> None:
     changed = 0
     for seed in seeds(40, 400):
         rng = Random(f"preferred/{template}/{seed}")
-        document, tags = world(rng, template), soft_tags(rng)
+        document, tags = scenario(rng, template), soft_tags(rng)
         own = {name: node["tags"] for name, node in document["nodes"].items()}
         request = allocate(document, memory=500, disk=1000, disk_template=template)
         (solution,) = respond(request, "--n1=off", "--top=99")["solutions"]
@@ -340,7 +340,7 @@ def test_balancing_lowers_the_sum_of_score_and_penalty_of_labels(template: str) 
     moved = 0
     for seed in seeds(12, 200):
         rng = Random(f"balance preferred/{template}/{seed}")
-        document = world(rng, template)
+        document = scenario(rng, template)
         for raw in document["instances"].values():
             raw["tags"] = [f"{SOFT}{rng.choice('abc')}:100"] if rng.random() < 0.6 else []
         own = {name: node["tags"] for name, node in document["nodes"].items()}

@@ -12,7 +12,7 @@ from iallocator.commands.start import run_command
 from tests import builders
 from tests.builders import Json
 from tests.command import respond
-from tests.constraints.worlds import respond_without_n1
+from tests.constraints.scenarios import respond_without_n1
 
 PACEMAKER = tuple(f"pacemaker-{kind}" for kind in ("default", "utilization", "balanced", "minimal"))
 STRATEGIES = ("score", "lost-allocations", "affinity", *PACEMAKER)
@@ -20,7 +20,7 @@ STRATEGIES = ("score", "lost-allocations", "affinity", *PACEMAKER)
 APART = "iallocator:separate:should:web"
 
 
-def _world(nodes: int = 3, **members: Any) -> Json:
+def _scenario(nodes: int = 3, **members: Any) -> Json:
     """Return equal nodes; the first one runs `old`, and the others run other instances."""
     instances = {
         name: builders.rbd(
@@ -35,7 +35,7 @@ def _world(nodes: int = 3, **members: Any) -> Json:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None:
     """Under every strategy, a soft separation decides between equal nodes."""
-    new = builders.allocate_rbd(_world(), memory=512)
+    new = builders.allocate_rbd(_scenario(), memory=512)
     option = f"--strategy={strategy}"
     assert respond_without_n1(new, option)["result"] == ["node1"]
     new["request"]["tags"] = [APART]
@@ -46,7 +46,7 @@ def test_should_decides_among_equals_under_every_strategy(strategy: str) -> None
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_that_every_node_violates_rejects_none_and_is_reported(strategy: str) -> None:
     """A soft constraint that all nodes violate rejects none, and is reported."""
-    new = builders.allocate_rbd(_world(1), memory=512, tags=[APART])
+    new = builders.allocate_rbd(_scenario(1), memory=512, tags=[APART])
     response = respond_without_n1(new, f"--strategy={strategy}")
     assert response["result"] == ["node1"]
     (broken,) = response["solutions"][0]["broken"]
@@ -59,7 +59,7 @@ def test_should_is_weighed_against_scores_of_pacemaker(
     strategy: str, penalty: int, expected: str
 ) -> None:
     """Pacemaker's strategies choose a node with the score 5 unless a penalty exceeds 5."""
-    document = _world()
+    document = _scenario()
     document["nodes"]["node1"]["tags"] = ["iallocator:score:5"]
     document["instances"]["old"]["tags"] = [f"{APART}:{penalty}"]
     tags = [f"{APART}:{penalty}"]
@@ -70,7 +70,7 @@ def test_should_is_weighed_against_scores_of_pacemaker(
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_counts_for_moves(strategy: str) -> None:
     """After an evacuation, an instance is on a node without the one it should avoid."""
-    document = _world(4)
+    document = _scenario(4)
     document["instances"]["d"]["tags"] = [APART]
     document["request"] = {"type": "node-evacuate", "evac_mode": "all", "instances": ["d"]}
     response = respond_without_n1(document, f"--strategy={strategy}")

@@ -81,7 +81,7 @@ def some_tags(rng: Random, names: list[str], home: str = "") -> list[str]:
     return tags
 
 
-def world(rng: Random, template: str, most: int = 4) -> Json:
+def scenario(rng: Random, template: str, most: int = 4) -> Json:
     """Return three nodes, and two to `most` instances with scores and stickiness."""
     names = ["node1", "node2", "node3"]
     residents = {}
@@ -120,7 +120,7 @@ def test_balance_equals_brute_force(template: str) -> None:
     moved = stayed = optimal = 0
     for seed in seeds(25, 400):
         rng = Random(f"stickiness/{template}/{seed}")
-        document = world(rng, template, 4 if template == "rbd" else 3)
+        document = scenario(rng, template, 4 if template == "rbd" else 3)
         setting = rng.choice((0.0, 0.0, 0.05, 0.5))
         preferences = Preferences(document, setting)
         words = ("--n1=off", "--min-gain=0", f"--stickiness={setting:g}")
@@ -167,7 +167,7 @@ def test_allocations_equal_brute_force(template: str) -> None:
     placed = 0
     for seed in seeds(60, 500):
         rng = Random(f"allocations/{template}/{seed}")
-        document = world(rng, template)
+        document = scenario(rng, template)
         names = list(document["nodes"])
         tags = some_tags(rng, names)
         request = allocate(document, memory=512, disk=1024, disk_template=template, tags=tags)
@@ -197,7 +197,7 @@ def test_evacuations_equal_brute_force(template: str) -> None:
     moved = 0
     for seed in seeds(60, 500):
         rng = Random(f"evacuations/{template}/{seed}")
-        document = world(rng, template)
+        document = scenario(rng, template)
         name = rng.choice(list(document["instances"]))
         raw = document["instances"][name]
         mode = "secondary-only" if template == "drbd" else "primary-only"
@@ -261,7 +261,7 @@ def test_batches_equal_brute_force(option: str) -> None:
     """With --optimal, a batch of two has the lowest sum of score and penalties."""
     for seed in seeds(15, 300):
         rng = Random(f"batches/{seed}")
-        document = world(rng, "rbd", 3)
+        document = scenario(rng, "rbd", 3)
         names = list(document["nodes"])
         wanted = []
         for k in range(2):
@@ -318,7 +318,7 @@ def test_capacity_does_not_depend_on_stickiness(template: str) -> None:
     """`capacity` places equally many instances with and without stickiness."""
     placed = 0
     for seed in seeds(3, 200):
-        document = world(Random(f"capacity/{template}/{seed}"), template)
+        document = scenario(Random(f"capacity/{template}/{seed}"), template)
         for raw in document["instances"].values():
             raw["tags"] = [tag for tag in raw["tags"] if tag.startswith(STICK)]
         words = ("capacity", "--standard-alloc=1g,4g,2", f"--disk-template={template}", "--n1=off")

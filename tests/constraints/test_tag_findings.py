@@ -13,7 +13,7 @@ from tests.command import respond, run
 from tests.schemas import conforms
 
 
-def _world(
+def _scenario(
     own: list[str] | None = None,
     *,
     cluster: list[str] | None = None,
@@ -34,73 +34,79 @@ DB = ["iallocator:separate:must:db", "iallocator:colocate:must:db"]
 
 CASES = {
     "kind": (
-        _world(["iallocator:colocat:must:web"]),
+        _scenario(["iallocator:colocat:must:web"]),
         "tag iallocator:colocat:must:web is unknown: iallocator:colocate is meant, perhaps",
     ),
     "strength": (
-        _world(["iallocator:separate:mst:web"]),
+        _scenario(["iallocator:separate:mst:web"]),
         "tag iallocator:separate:mst:web does not count: iallocator:separate:must is meant",
     ),
     "pool": (
-        _world(["iallocator:pool:extrnal:nas"]),
+        _scenario(["iallocator:pool:extrnal:nas"]),
         "tag iallocator:pool:extrnal:nas does not count: iallocator:pool:external is meant",
     ),
-    "kind of pool": (_world(["iallocator:pol:external:nas"]), "iallocator:pool is meant, perhaps"),
+    "kind of pool": (
+        _scenario(["iallocator:pol:external:nas"]),
+        "iallocator:pool is meant, perhaps",
+    ),
     "setting of the cluster": (
-        _world(cluster=["iallocator:stratgy:affinity"]),
+        _scenario(cluster=["iallocator:stratgy:affinity"]),
         "the cluster: tag iallocator:stratgy:affinity is unknown: iallocator:strategy is meant",
     ),
     "on a node": (
-        _world(node=["iallocator:maintenence"]),
+        _scenario(node=["iallocator:maintenence"]),
         "node node2: tag iallocator:maintenence is unknown: iallocator:maintenance is meant",
     ),
     "on another owner": (
-        _world(node=["iallocator:colocate:must:web"]),
+        _scenario(node=["iallocator:colocate:must:web"]),
         "node node2: tag iallocator:colocate:must:web means nothing on a node, only on an instance",
     ),
     "value": (
-        _world(["iallocator:order:after:"]),
+        _scenario(["iallocator:order:after:"]),
         "tag iallocator:order:after: does not count: it cannot be understood",
     ),
     "together and apart": (
-        _world(DB, there=DB),
+        _scenario(DB, there=DB),
         "tag iallocator:separate:must:db contradicts tags by which it must be together with old",
     ),
     "two priorities": (
-        _world(["iallocator:priority:1", "iallocator:priority:7"]),
+        _scenario(["iallocator:priority:1", "iallocator:priority:7"]),
         "tag iallocator:priority:7 contradicts iallocator:priority:1",
     ),
     "node that is forbidden": (
-        _world(["iallocator:score:nod2:-INFINITY"]),
+        _scenario(["iallocator:score:nod2:-INFINITY"]),
         "tag iallocator:score:nod2:-INFINITY does not count: there is no such node: node2 is meant",
     ),
     "score": (
-        _world(["iallocator:score:node2:-INFINTY"]),
+        _scenario(["iallocator:score:node2:-INFINTY"]),
         "tag iallocator:score:node2:-INFINTY does not count: expected a number at the end",
     ),
-    "score of a node": (_world(node=["iallocator:score:-INF"]), "tag iallocator:score:-INF does"),
+    "score of a node": (
+        _scenario(node=["iallocator:score:-INF"]),
+        "tag iallocator:score:-INF does",
+    ),
     "wanted and forbidden": (
-        _world(["iallocator:score:node2:-INFINITY", "iallocator:score:node2:INFINITY"]),
+        _scenario(["iallocator:score:node2:-INFINITY", "iallocator:score:node2:INFINITY"]),
         "tag iallocator:score:node2:INFINITY contradicts iallocator:score:node2:-INFINITY",
     ),
     "label": (
-        _world(["iallocator:nodes:must:ssd"], node=["sdd"]),
+        _scenario(["iallocator:nodes:must:ssd"], node=["sdd"]),
         "tag iallocator:nodes:must:ssd names label ssd: no node has it",
     ),
     "excluded label": (
-        _world(["iallocator:nodes:never:old"]),
+        _scenario(["iallocator:nodes:never:old"]),
         "tag iallocator:nodes:never:old names label old: no node has it",
     ),
     "no label": (
-        _world(["iallocator:nodes:must:"]),
+        _scenario(["iallocator:nodes:must:"]),
         "tag iallocator:nodes:must: does not count: expected iallocator:nodes:must:LABEL",
     ),
     "strength of a label": (
-        _world(["iallocator:nodes:mst:ssd"]),
+        _scenario(["iallocator:nodes:mst:ssd"]),
         "tag iallocator:nodes:mst:ssd does not count: iallocator:nodes:must is meant",
     ),
     "domain": (
-        _world(["iallocator:separate:must:db:rack"], there=DB[:1], node=["rack:1"]),
+        _scenario(["iallocator:separate:must:db:rack"], there=DB[:1], node=["rack:1"]),
         "names rack, of which node1, node3 have no tag",
     ),
 }
@@ -132,7 +138,7 @@ def test_invalid_tag_is_reported_in_the_answer_and_listed(case: str) -> None:
 
 def test_tags_of_other_instances_are_listed_and_not_in_answers() -> None:
     """Invalid tags of instances outside the request are reported by commands only."""
-    document = _world(there=["iallocator:colocat:must:web", "iallocator:order:after:old2"])
+    document = _scenario(there=["iallocator:colocat:must:web", "iallocator:order:after:old2"])
     assert "colocat" not in respond(document)["info"]
     for found in _commands(document):
         assert [one["owner"] for one in found["tag_findings"]] == ["instance old"]
@@ -153,7 +159,7 @@ def test_cycle_of_orders_is_reported_for_each_instance_in_it() -> None:
 
 def test_placement_keys_that_some_nodes_lack_are_listed() -> None:
     """A key of a strategy that only some nodes have is reported."""
-    document = _world(
+    document = _scenario(
         there=["iallocator:utilization:gpu:1", "iallocator:syskey:ssd:1:2", "iallocator:key:x:1:1"],
         node=["iallocator:utilization:gpu:4"],
     )
@@ -182,7 +188,7 @@ def test_invalid_tag_of_htools_is_listed(tag: str) -> None:
     """An invalid tag of htools is reported, also in answers."""
     owner, words = FOREIGN[tag]
     tags: Any = {owner: [tag]}
-    document = _world(**tags)
+    document = _scenario(**tags)
     for found in _commands(document):
         (reported,) = found["tag_findings"]
         assert (reported["tag"], words in reported["text"]) == (tag, True)
@@ -194,7 +200,7 @@ def test_invalid_tag_of_htools_is_listed(tag: str) -> None:
 
 def test_valid_tags_are_not_reported() -> None:
     """Valid tags of every kind, on each type of object, are not reported."""
-    document = _world(
+    document = _scenario(
         ["iallocator:colocate:should:web:2", "iallocator:keep-running", "iallocator:priority:3",
          "iallocator:score:node2:7", "iallocator:pool:external:nas", "other:colocat:must:x"],
         cluster=["iallocator:strategy:pacemaker-balanced", "iallocator:key:room:1:2",

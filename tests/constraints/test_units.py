@@ -10,7 +10,12 @@ import pytest
 from tests import builders
 from tests.builders import Json
 from tests.command import plan_of
-from tests.constraints.worlds import held_after_units, homes_after, random_document, violated_hard
+from tests.constraints.scenarios import (
+    held_after_units,
+    homes_after,
+    random_document,
+    violated_hard,
+)
 from tests.seeds import seeds
 
 Output = pytest.CaptureFixture[str]

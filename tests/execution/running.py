@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.builders import Json
+from tests.live.cluster_answers import instance, luxi_answer, node, rapi_answers
 from tests.live.fakes import fake_luxi
-from tests.live.worlds import instance, luxi_answer, node, rapi_answers
 
 __all__ = ["Running", "running", "shared_cluster"]
 

@@ -26,7 +26,7 @@ from .plans import NODES, random_plan
 CASES = 250
 
 
-class World:
+class Scenario:
     """A plan with its simulated cluster and its journal."""
 
     def __init__(self, path: Path, rng: Random, depends: bool, **faults: Any) -> None:
@@ -159,16 +159,16 @@ def test_execution_killed_at_any_moment_and_resumed_does_everything_once(
     """An execution that is killed at any moment and resumed runs each step once."""
     for seed in range(CASES):
         rng = Random(seed)
-        world = World(tmp_path / str(seed), rng, depends)
+        scenario = Scenario(tmp_path / str(seed), rng, depends)
         for _ in range(6):
             try:
-                world.run(_trips(rng, 0.15), sync=_full_disk(rng, 0.05))
+                scenario.run(_trips(rng, 0.15), sync=_full_disk(rng, 0.05))
             except (Killed, ExecutionError):
                 continue
             break
-        world.run()
-        world.check()
-        assert sorted(world.cluster.executed) == sorted(world.steps)
+        scenario.run()
+        scenario.check()
+        assert sorted(scenario.cluster.executed) == sorted(scenario.steps)
 
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
@@ -179,7 +179,7 @@ def test_execution_with_faults_stops_only_steps_that_wait(tmp_path: Path, depend
     """
     for seed in range(CASES):
         rng = Random(seed)
-        world = World(
+        scenario = Scenario(
             tmp_path / str(seed),
             rng,
             depends,
@@ -196,11 +196,11 @@ def test_execution_with_faults_stops_only_steps_that_wait(tmp_path: Path, depend
             return limit is not None and calls[0] > limit
 
         with suppress(Killed, ExecutionError):
-            world.run(_trips(rng, rng.choice([0.0, 0.1])), stopping)
-        world.run()
-        world.check()
-        failed = [n for n in world.records.of if world.records.of[n].state == FAILED]
-        most = world.cluster.cancelled + len(world.cluster.fails) + world.cluster.vanished
+            scenario.run(_trips(rng, rng.choice([0.0, 0.1])), stopping)
+        scenario.run()
+        scenario.check()
+        failed = [n for n in scenario.records.of if scenario.records.of[n].state == FAILED]
+        most = scenario.cluster.cancelled + len(scenario.cluster.fails) + scenario.cluster.vanished
         assert len(failed) <= most
 
 
@@ -214,29 +214,29 @@ def test_execution_on_a_changing_cluster_rejects_jobs_with_changed_conditions(
     """
     for seed in range(CASES):
         rng = Random(seed)
-        world = World(tmp_path / str(seed), rng, depends)
+        scenario = Scenario(tmp_path / str(seed), rng, depends)
 
-        def interfere(where: str, rng: Random = rng, world: World = world) -> None:
-            idle = not any(job.status == "running" for job in world.cluster.jobs.values())
+        def interfere(where: str, rng: Random = rng, scenario: Scenario = scenario) -> None:
+            idle = not any(job.status == "running" for job in scenario.cluster.jobs.values())
             if where == "before submission" or not idle or rng.random() > 0.1:
                 return  # what happens between the look and the start is Ganeti's to reject
-            if any(job.status == "queued" for job in world.cluster.jobs.values()):
+            if any(job.status == "queued" for job in scenario.cluster.jobs.values()):
                 return
-            name = rng.choice(sorted(world.places.instances))
-            world.places.instances[name] = (rng.choice(NODES),)
+            name = rng.choice(sorted(scenario.places.instances))
+            scenario.places.instances[name] = (rng.choice(NODES),)
 
-        world.run(interfere)
-        executed = world.cluster.executed
+        scenario.run(interfere)
+        executed = scenario.cluster.executed
         assert len(executed) == len(set(executed))
-        for job in world.jobs:
-            if world.records.of[job.number].state == PENDING:
-                assert job.number in world.records.blocked()
+        for job in scenario.jobs:
+            if scenario.records.of[job.number].state == PENDING:
+                assert job.number in scenario.records.blocked()
 
 
 def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path) -> None:
     """A waiting job is cancelled when its target node goes offline; the report names it."""
-    world = World(tmp_path / "journal", Random(1), depends=True)
-    world.transition["steps"] = []
+    scenario = Scenario(tmp_path / "journal", Random(1), depends=True)
+    scenario.transition["steps"] = []
     step = {"kind": "migrate", "after": [], "instance": "i", "from": ["a"], "to": ["b"]}
     steps = [
         {**step, "number": 1, "opcodes": [{"OP_ID": "OP_TEST", "step": 1}]},
@@ -250,27 +250,27 @@ def test_job_that_waits_is_cancelled_when_its_target_goes_offline(tmp_path: Path
     ]
     transition = {"steps": steps, "jobs": [{"steps": [1]}, {"steps": [2]}]}
     places = Places({"i": ("a",), "j": ("a",)}, set(), set(), set(NODES))
-    world.places, world.steps = places, {1: steps[0], 2: steps[1]}
-    world.cluster = FakeCluster(places, world.steps, Random(1))
-    world.jobs = jobs_of(transition, lambda code: True)
+    scenario.places, scenario.steps = places, {1: steps[0], 2: steps[1]}
+    scenario.cluster = FakeCluster(places, scenario.steps, Random(1))
+    scenario.jobs = jobs_of(transition, lambda code: True)
 
     def fail_node(where: str) -> None:
-        world.cluster.held = [job for k, job in world.cluster.jobs.items() if k == 101]
-        if world.cluster.executed:
+        scenario.cluster.held = [job for k, job in scenario.cluster.jobs.items() if k == 101]
+        if scenario.cluster.executed:
             places.offline.add("c")
 
-    records = world.run(fail_node)
-    assert world.cluster.executed == [1]
+    records = scenario.run(fail_node)
+    assert scenario.cluster.executed == [1]
     assert (records.of[2].state, records.of[2].why) == (REJECTED, "c is offline")
-    assert world.cluster.jobs[101].status == "canceled"
+    assert scenario.cluster.jobs[101].status == "canceled"
 
 
 def test_job_without_effect_is_reported_with_the_failed_job(tmp_path: Path) -> None:
     """A job that depends on a failed one counts as blocked, not as rejected."""
     for seed in range(20):
-        world = World(tmp_path / str(seed), Random(seed), depends=True)
-        world.cluster.fails = frozenset(world.steps)
-        records = world.run()
+        scenario = Scenario(tmp_path / str(seed), Random(seed), depends=True)
+        scenario.cluster.fails = frozenset(scenario.steps)
+        records = scenario.run()
         assert not records.in_state(REJECTED)
 
 
@@ -306,11 +306,11 @@ def test_instance_that_stays_stopped_is_named(node: str, runs: bool, state: str)
 def test_jobs_wait_in_the_queue_no_further_ahead_than_asked(tmp_path: Path) -> None:
     """At most `ahead` jobs wait in the queue, and all jobs are executed."""
     for seed in range(60):
-        world = World(tmp_path / str(seed), Random(seed), depends=seed % 2 == 0)
-        world.ahead = 1 + seed % 3
-        world.run()
-        assert world.cluster.most_waiting <= world.ahead
-        assert sorted(world.cluster.executed) == sorted(world.steps)
+        scenario = Scenario(tmp_path / str(seed), Random(seed), depends=seed % 2 == 0)
+        scenario.ahead = 1 + seed % 3
+        scenario.run()
+        assert scenario.cluster.most_waiting <= scenario.ahead
+        assert sorted(scenario.cluster.executed) == sorted(scenario.steps)
 
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
@@ -319,33 +319,33 @@ def test_stopped_execution_completes_moves_in_progress_only(tmp_path: Path, depe
     cancelled = 0
     for seed in range(CASES):
         rng = Random(seed)
-        world = World(tmp_path / str(seed), rng, depends)
+        scenario = Scenario(tmp_path / str(seed), rng, depends)
         calls, limit, begun = [0], rng.randint(2, 8), set[str]()
 
         def stopping(
-            world: World = world,
+            scenario: Scenario = scenario,
             calls: list[int] = calls,
             limit: int = limit,
             begun: set[str] = begun,
         ) -> bool:
             calls[0] += 1
             if calls[0] == limit:
-                begun |= {world.steps[n].get("instance", "") for n in world.cluster.executed}
+                begun |= {scenario.steps[n].get("instance", "") for n in scenario.cluster.executed}
             return calls[0] >= limit
 
-        world.run(stopping=stopping)
-        assert not [j for j in world.cluster.jobs.values() if j.status in ("queued", "running")]
+        scenario.run(stopping=stopping)
+        assert not [j for j in scenario.cluster.jobs.values() if j.status in ("queued", "running")]
         ends = {}
-        for step in world.transition["steps"]:
+        for step in scenario.transition["steps"]:
             if "instance" in step:
                 ends[step["instance"]] = tuple(step["to"])
         for name, end in ends.items():
-            assert world.places.instances[name] in (world.before[name], end)
+            assert scenario.places.instances[name] in (scenario.before[name], end)
             if name in begun:
-                assert world.places.instances[name] == end
-        cancelled += sum(job.status == "canceled" for job in world.cluster.jobs.values())
-        world.run()
-        assert sorted(world.cluster.executed) == sorted(world.steps)
+                assert scenario.places.instances[name] == end
+        cancelled += sum(job.status == "canceled" for job in scenario.cluster.jobs.values())
+        scenario.run()
+        assert sorted(scenario.cluster.executed) == sorted(scenario.steps)
     assert cancelled > CASES / 10
 
 
@@ -356,32 +356,32 @@ def test_failed_jobs_are_retried_from_the_present_nodes(tmp_path: Path, depends:
         rng = Random(seed)
         helped = False
         fails = frozenset(n for n in range(1, 15) if rng.random() < 0.3)
-        world = World(tmp_path / str(seed), rng, depends, fails=fails)
-        world.run()
-        world.cluster.fails = frozenset()
-        for number in sorted(set(world.steps) - set(world.cluster.executed)):
-            step = world.steps[number]  # an administrator does some of it by hand
-            here = world.places.instances.get(step.get("instance", ""))
+        scenario = Scenario(tmp_path / str(seed), rng, depends, fails=fails)
+        scenario.run()
+        scenario.cluster.fails = frozenset()
+        for number in sorted(set(scenario.steps) - set(scenario.cluster.executed)):
+            step = scenario.steps[number]  # an administrator does some of it by hand
+            here = scenario.places.instances.get(step.get("instance", ""))
             if rng.random() < 0.2 and here == tuple(step.get("from", ())):
-                world.places.carry_out(step)
+                scenario.places.carry_out(step)
                 helped = True
-        records = world.run(again=True)
+        records = scenario.run(again=True)
         assert not records.in_state(PENDING, FAILED, REJECTED)
-        found = execution_document(world.head, records, world.places)
+        found = execution_document(scenario.head, records, scenario.places)
         assert all(one["state"] == "as planned" for one in found["instances"])
-        assert helped or sorted(world.cluster.executed) == sorted(world.steps)
+        assert helped or sorted(scenario.cluster.executed) == sorted(scenario.steps)
 
 
 def test_failed_job_of_an_instance_that_went_elsewhere_is_not_retried(tmp_path: Path) -> None:
     """A failed move of an instance that is on another node now is reported, not retried."""
-    world = World(tmp_path / "journal", Random(3), depends=True)
-    first = next(step for step in world.transition["steps"] if "instance" in step)
-    world.cluster.fails = frozenset([first["number"]])
-    world.run()
-    world.cluster.fails = frozenset()
-    world.places.instances[first["instance"]] = ("x",)
-    records = world.run(again=True)
-    found = execution_document(world.head, records, world.places)
+    scenario = Scenario(tmp_path / "journal", Random(3), depends=True)
+    first = next(step for step in scenario.transition["steps"] if "instance" in step)
+    scenario.cluster.fails = frozenset([first["number"]])
+    scenario.run()
+    scenario.cluster.fails = frozenset()
+    scenario.places.instances[first["instance"]] = ("x",)
+    records = scenario.run(again=True)
+    found = execution_document(scenario.head, records, scenario.places)
     assert any(
         f"{first['instance']} is on x, not on its planned route" in line for line in found["to_do"]
     )

@@ -35,15 +35,15 @@ def _limit_files() -> None:
 
 def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     """If the disk is full, -X submits no job and leaves no journal behind."""
-    with running(tmp_path) as world:
-        words = ["balance", f"-L{world.path}", "-X", "--journal", str(tmp_path / "journal")]
+    with running(tmp_path) as scenario:
+        words = ["balance", f"-L{scenario.path}", "-X", "--journal", str(tmp_path / "journal")]
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT.format(str(tmp_path / "run")), *words],
             cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=_limit_files,
         )  # fmt: skip
         assert done.returncode == 1
         assert "File too large: without a journal nothing more is done" in done.stderr
-        assert not world.submitted
+        assert not scenario.submitted
         assert not (tmp_path / "journal").exists()
         assert main(words) == 0
 
@@ -56,8 +56,8 @@ def test_journal_of_version_0_1_is_resumed(tmp_path: Path, capsys: Capture) -> N
     stored = (Path(__file__).parent / "journal-of-0.1").read_bytes()
     journal = tmp_path / "journal"
     journal.write_bytes(stored)
-    with running(tmp_path) as world:
-        words = ["balance", f"-L{world.path}", f"--resume={journal}"]
+    with running(tmp_path) as scenario:
+        words = ["balance", f"-L{scenario.path}", f"--resume={journal}"]
         assert main([*words, "--json"]) == 1
         begun = json.loads(capsys.readouterr().out)
         assert {job["state"] for job in begun["execution"]["jobs"]} == {"not begun"}
@@ -68,7 +68,7 @@ def test_journal_of_version_0_1_is_resumed(tmp_path: Path, capsys: Capture) -> N
         assert {one["state"] for one in found["execution"]["instances"]} == {"as planned"}
         moves = {one["instance"]: one["to"] for one in found["execution"]["instances"]}
         for name, nodes in moves.items():
-            one = world.found(name)
+            one = scenario.found(name)
             assert [one["pnode"], *one["snodes"]] == nodes
         assert main([*words, "--json=1"]) == 0
         old = json.loads(capsys.readouterr().out)
@@ -83,19 +83,19 @@ def test_journal_that_a_killed_process_began_is_replaced(
     """A journal that a killed process left empty is replaced; --resume rejects it."""
     journal = tmp_path / "journal"
     journal.write_bytes(left)
-    with running(tmp_path) as world:
-        assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
+    with running(tmp_path) as scenario:
+        assert main(["balance", f"-L{scenario.path}", "-X", f"--resume={journal}"]) == 2
         assert "the journal is empty: nothing was begun" in capsys.readouterr().err
-        assert main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"]) == 0
+        assert main(["balance", f"-L{scenario.path}", "-X", f"--journal={journal}"]) == 0
 
 
 def test_other_file_is_not_replaced_by_a_journal(tmp_path: Path, capsys: Capture) -> None:
     """A file that is no journal is not replaced by a journal."""
     journal = tmp_path / "journal"
-    with running(tmp_path) as world:
+    with running(tmp_path) as scenario:
         for text in ("notes", '{"event":"begin","format":1}\n'):
             journal.write_text(text)
-            assert main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"]) == 2
+            assert main(["balance", f"-L{scenario.path}", "-X", f"--journal={journal}"]) == 2
             assert "exists; --resume continues it" in capsys.readouterr().err
             assert journal.read_text() == text
 
@@ -129,10 +129,10 @@ def test_damaged_line_of_a_journal_is_one_clear_message(
 ) -> None:
     """A journal with a missing or wrong value is rejected in one line, or does no harm."""
     rng = Random(line)
-    with running(tmp_path, shared_cluster()) as world:
+    with running(tmp_path, shared_cluster()) as scenario:
         journal = tmp_path / "journal"
-        world.fails = {"i0"}
-        main(["squeeze", f"-L{world.path}", "-X", f"--journal={journal}"])
+        scenario.fails = {"i0"}
+        main(["squeeze", f"-L{scenario.path}", "-X", f"--journal={journal}"])
         lines = [json.loads(text) for text in journal.read_text().splitlines()]
         places = list(_places(lines[line]))
         rejected = 0
@@ -140,7 +140,7 @@ def test_damaged_line_of_a_journal_is_one_clear_message(
             made = [*lines[:line], _damaged(lines[line], place, rng), *lines[line + 1 :]]
             journal.write_text("".join(f"{json.dumps(one)}\n" for one in made))
             capsys.readouterr()
-            live = [f"-L{world.path}", "-X", "--dry-run"] if rng.random() < 0.2 else []
+            live = [f"-L{scenario.path}", "-X", "--dry-run"] if rng.random() < 0.2 else []
             status = main(["squeeze", f"--resume={journal}", *live])
             assert status in (0, 1, 2)
             rejected += status == 2
@@ -162,27 +162,27 @@ def test_wrong_event_of_a_journal_is_named(
     event: Json, output: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """For a wrong event in a journal, the message names line, member and expected value."""
-    with running(tmp_path) as world:
+    with running(tmp_path) as scenario:
         journal = tmp_path / "journal"
-        main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
+        main(["balance", f"-L{scenario.path}", "-X", f"--journal={journal}"])
         lines = journal.read_text().splitlines()
         journal.write_text("\n".join([lines[0], json.dumps(event), *lines[1:], ""]))
         capsys.readouterr()
-        assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
+        assert main(["balance", f"-L{scenario.path}", "-X", f"--resume={journal}"]) == 2
         assert output in capsys.readouterr().err
 
 
 def test_step_of_a_journal_without_an_end_is_named(tmp_path: Path, capsys: Capture) -> None:
     """For a step without a target node in a journal, the message names line and member."""
-    with running(tmp_path) as world:
+    with running(tmp_path) as scenario:
         journal = tmp_path / "journal"
-        main(["balance", f"-L{world.path}", "-X", "--first-job-group", f"--journal={journal}"])
+        main(["balance", f"-L{scenario.path}", "-X", "--first-job-group", f"--journal={journal}"])
         head, *rest = journal.read_text().splitlines()
         damaged = json.loads(head)
         damaged["transition"]["steps"][-1]["to"] = []
         journal.write_text("\n".join([json.dumps(damaged), *rest, ""]))
         capsys.readouterr()
-        assert main(["balance", f"-L{world.path}", "-X", f"--resume={journal}"]) == 2
+        assert main(["balance", f"-L{scenario.path}", "-X", f"--resume={journal}"]) == 2
         last = len(damaged["transition"]["steps"]) - 1
         output = (
             f"line 1: transition/steps/{last}/to: expected at least one node, got an empty array"

@@ -22,10 +22,10 @@ OTHER = 65534
 def _rejected(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that -X with its lock in `folder` is rejected and submits no job."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(folder))
-    with running(tmp_path) as world:
-        words = ["balance", f"-L{world.path}", "-X", "--journal", str(tmp_path / "journal")]
+    with running(tmp_path) as scenario:
+        words = ["balance", f"-L{scenario.path}", "-X", "--journal", str(tmp_path / "journal")]
         assert main(words) == 2
-        assert not world.submitted
+        assert not scenario.submitted
 
 
 def test_link_for_the_directory_of_locks_is_rejected(

@@ -19,8 +19,8 @@ from iallocator.execution.lock import ClusterLock
 from iallocator.execution.queue import MARK
 from tests.builders import Json
 from tests.command import ROOT
+from tests.live.cluster_answers import instance, node
 from tests.live.test_sources import AMOUNTS
-from tests.live.worlds import instance, node
 from tests.patience import PATIENCE
 from tests.schemas import conforms
 
@@ -54,7 +54,7 @@ def three_nodes() -> Json:
     return answers
 
 
-class World:
+class Scenario:
     """A running cluster with boot ids in files, and a `log` of the executed commands."""
 
     def __init__(self, cluster: Running, folder: Path) -> None:
@@ -107,17 +107,17 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, answers: Json | None = None) -> Iterator[World]:
+def scenario(folder: Path, answers: Json | None = None) -> Iterator[Scenario]:
     """Yield a running cluster with boot ids and a log of commands."""
     with running(folder, answers or three_nodes()) as cluster:
-        yield World(cluster, folder)
+        yield Scenario(cluster, folder)
 
 
 def test_every_node_is_emptied_run_checked_and_filled_again(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """A campaign empties each node, runs its command and check, and moves instances back."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         home = one.cluster.places()
         check = f"echo check {{node}} >> {one.log}"
         metrics = tmp_path / "metrics"
@@ -142,7 +142,7 @@ def test_every_node_is_emptied_run_checked_and_filled_again(
 
 def test_no_instance_runs_on_a_node_when_its_command_begins(tmp_path: Path) -> None:
     """When the command of a node begins, the cluster has no instance on the node."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         seen: list[tuple[str, list[list[str]]]] = []
         before = one.count_memory
 
@@ -162,7 +162,7 @@ def test_lost_connection_is_no_failure_if_the_boot_id_changes(tmp_path: Path) ->
 
     ssh loses its connection when the node reboots.
     """
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         run = f"(sleep 0.3; echo $$ > {tmp_path}/boot-{{node}}) > {tmp_path}/quiet 2>&1 & exit 255"
         assert main(one.words("--only=node1", run=run)) == 0
 
@@ -176,7 +176,7 @@ REBOOTS = (
 
 def test_nodes_of_one_group_are_silent_while_they_reboot(tmp_path: Path, capsys: Capture) -> None:
     """Nodes of one group may all be silent while they reboot; the campaign continues."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         home = one.cluster.places()
         run = REBOOTS.replace("LOG", str(one.log)).replace("FOLDER", str(tmp_path))
         assert main(one.words("--n1=off", "--only=node1,node2", run=run)) == 0
@@ -191,7 +191,7 @@ def test_campaign_that_was_killed_during_a_reboot_waits_for_it(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """If a campaign is killed during a reboot, --resume waits and runs no command again."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         run = REBOOTS.replace("LOG", str(one.log)).replace("FOLDER", str(tmp_path))
         run = run.replace("exit 255", f"test -e {tmp_path}/killed || "
                           f"{{ touch {tmp_path}/killed; kill -9 $PPID; }}")  # fmt: skip
@@ -205,7 +205,7 @@ def test_campaign_that_was_killed_during_a_reboot_waits_for_it(
 
 def test_campaign_that_was_killed_during_a_check_repeats_it(tmp_path: Path) -> None:
     """If a campaign is killed during a check, --resume repeats the check only."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         check = (
             f"echo check {{node}} >> {one.log}; test -e {tmp_path}/killed || "
             f"{{ touch {tmp_path}/killed; kill -9 $PPID; }}"
@@ -223,7 +223,7 @@ def test_failed_command_leaves_the_node_empty_and_is_run_again(
 
     The status is 1, and the last line of the command's output is reported.
     """
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         home = one.cluster.places()
         broken = tmp_path / "broken"
         broken.touch()
@@ -249,7 +249,7 @@ def test_failed_command_leaves_the_node_empty_and_is_run_again(
 
 def test_failed_check_is_repeated_without_the_command(tmp_path: Path, capsys: Capture) -> None:
     """If a check fails, --resume runs the check again, and not the command."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         home = one.cluster.places()
         sick = tmp_path / "sick"
         sick.touch()
@@ -264,7 +264,7 @@ def test_failed_check_is_repeated_without_the_command(tmp_path: Path, capsys: Ca
 
 def test_slow_reboot_is_reported(tmp_path: Path, capsys: Capture) -> None:
     """A node without a new boot id in time is reported; --resume does not run its command again."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         run = f"echo run {{node}} >> {one.log}"
         assert main(one.words("--only=node1", "--boot-timeout=1", run=run)) == 1
         assert "node1: it has its old boot id, 1 s after" in capsys.readouterr().err
@@ -275,7 +275,7 @@ def test_slow_reboot_is_reported(tmp_path: Path, capsys: Capture) -> None:
 
 def test_maintenance_without_reboot_ends_with_the_command(tmp_path: Path, capsys: Capture) -> None:
     """Without reboots, a campaign reads no boot ids, and the status of the command decides."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         run = f"echo run {{node}} >> {one.log}"
         words = [word for word in one.words("--no-reboot", run=run) if "--boot-id" not in word]
         assert main(words) == 0
@@ -286,7 +286,7 @@ def test_maintenance_without_reboot_ends_with_the_command(tmp_path: Path, capsys
 
 def test_person_is_waited_for_until_the_boot_id_changes(tmp_path: Path, capsys: Capture) -> None:
     """Without --run, a campaign waits until a person has rebooted the node."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         words = [word for word in one.words("--only=node2") if not word.startswith("--run")]
         person = subprocess.Popen(["sh", "-c", f"sleep 1; echo second > {tmp_path}/boot-node2"])
         assert main(words) == 0
@@ -296,7 +296,7 @@ def test_person_is_waited_for_until_the_boot_id_changes(tmp_path: Path, capsys: 
 
 def test_unknown_boot_id_prevents_the_command(tmp_path: Path, capsys: Capture) -> None:
     """If the boot id of a node is unknown, its command is not run."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         (tmp_path / "boot-node1").write_text("")
         assert main(one.words("--only=node1")) == 1
         assert "node1: its boot id is not known: cat " in capsys.readouterr().err
@@ -305,7 +305,7 @@ def test_unknown_boot_id_prevents_the_command(tmp_path: Path, capsys: Capture) -
 
 def test_new_instance_on_an_empty_node_prevents_its_reboot(tmp_path: Path, capsys: Capture) -> None:
     """A node on which another person has started an instance is not rebooted."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         before = one.count_memory
 
         def interfere(method: str) -> None:
@@ -325,7 +325,7 @@ def test_instance_moved_during_the_campaign_is_planned_anew(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """If a person moves an instance, --resume gives the group up and plans it again."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         one.cluster.fails = {"i1"}
         assert main(one.words("--only=node1")) == 1
         assert one.cluster.found("node1")["drained"]
@@ -338,7 +338,7 @@ def test_instance_moved_during_the_campaign_is_planned_anew(
         assert not one.cluster.found("node1")["drained"]
 
 
-def migrated_to(one: World) -> str:
+def migrated_to(one: Scenario) -> str:
     """Return the node to which the campaign has tried to migrate instance i1."""
     codes = [code for jobs in one.cluster.submitted for job in jobs for code in job]
     return str(next(c["target_node"] for c in codes if c["OP_ID"] == "OP_INSTANCE_MIGRATE"))
@@ -346,7 +346,7 @@ def migrated_to(one: World) -> str:
 
 def test_until_begins_no_group_after_that_time(tmp_path: Path, capsys: Capture) -> None:
     """After the time of --until, a campaign begins no group; --resume continues it."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         assert main(one.words("--until=2020-01-01T00:00:00Z")) == 0
         assert "no further group begins" in capsys.readouterr().err
         assert one.ran() == []
@@ -360,7 +360,7 @@ def test_instances_stay_or_are_balanced(after: str, tmp_path: Path) -> None:
 
     Each group is planned after the moves of the previous group.
     """
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         assert main(one.words(f"--after={after}")) == 0
         assert sorted(one.ran()) == ["run node1", "run node2", "run node3"]
         assert not any(found["drained"] for found in one.cluster.answers["nodes"])
@@ -368,7 +368,7 @@ def test_instances_stay_or_are_balanced(after: str, tmp_path: Path) -> None:
 
 def test_one_lock_is_held_from_the_first_group_to_the_last(tmp_path: Path) -> None:
     """A campaign holds the lock of the cluster from its first group to its last."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         before, refused = one.count_memory, set[int]()
 
         def interfere(method: str) -> None:
@@ -404,7 +404,7 @@ def test_command_that_survives_a_killed_campaign_is_not_run_again(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """If a campaign is killed during a command, --resume waits for the command's end."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         home = one.cluster.places()
         run = (
             f"echo run {{node}} >> {one.log}; test $(wc -l < {one.log}) -gt 1 || "
@@ -424,7 +424,7 @@ def test_campaign_that_was_killed_while_it_submits_is_resumed(
     number: int, arrives: bool, tmp_path: Path
 ) -> None:
     """If a campaign is killed when it submits jobs, --resume executes everything once."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         home, count = one.cluster.places(), 0
         process: list[subprocess.Popen[bytes]] = []
         before = one.count_memory
@@ -455,7 +455,7 @@ def test_campaign_that_was_killed_while_it_submits_is_resumed(
 
 def test_interrupted_campaign_completes_moves_and_goes_on(tmp_path: Path, capsys: Capture) -> None:
     """After Ctrl-C, a campaign completes its moves, and the running command goes on."""
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         home = one.cluster.places()
         run = (
             f"echo run {{node}} >> {one.log}; test $(wc -l < {one.log}) -gt 1 || "
@@ -504,7 +504,7 @@ def test_metrics_of_a_running_cluster_have_its_last_campaign(
     monkeypatch.setattr(
         "iallocator.commands.metrics.default_path", lambda *_: str(tmp_path / "maintain-.journal")
     )
-    with world(tmp_path) as one:
+    with scenario(tmp_path) as one:
         one.state = tmp_path / "maintain-20260102.journal"
         words = ["metrics", f"-L{one.cluster.path}", "--no-capacity"]
         assert main(words) == 0

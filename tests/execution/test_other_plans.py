@@ -11,8 +11,8 @@ import pytest
 from iallocator.cli import main
 from tests.builders import Json
 from tests.command import Done, run
+from tests.live.cluster_answers import instance
 from tests.live.test_sources import with_dead_node
-from tests.live.worlds import instance
 
 from .running import Running, running, shared_cluster
 
@@ -41,19 +41,19 @@ def crowded() -> Json:
     return answers
 
 
-def count_memory(world: Running) -> None:
+def count_memory(scenario: Running) -> None:
     """Let each node of the simulated cluster report the memory that instances leave."""
-    for node in world.answers["nodes"]:
+    for node in scenario.answers["nodes"]:
         taken = [
-            size for name, (_, size) in HOMES.items() if world.places()[name] == [node["name"]]
+            size for name, (_, size) in HOMES.items() if scenario.places()[name] == [node["name"]]
         ]
         node["mfree"] = node["mtotal"] - node["mnode"] - sum(taken)
 
 
-def fits(world: Running, question: str, capsys: Capture) -> bool:
+def fits(scenario: Running, question: str, capsys: Capture) -> bool:
     """Return whether the running cluster can now satisfy the request `question`."""
-    count_memory(world)
-    main(["ask", *question.split(), f"-L{world.path}", "--n1=off", "--json"])
+    count_memory(scenario)
+    main(["ask", *question.split(), f"-L{scenario.path}", "--n1=off", "--json"])
     response = json.loads(capsys.readouterr().out)["response"]
     left_out = [] if question.startswith("allocate") else response["result"][1]
     return bool(response["success"]) and not left_out
@@ -67,18 +67,18 @@ def test_room_is_reported_drawn_and_made_so_that_the_request_fits(
 
     One migration frees the capacity; printing the plan changes nothing.
     """
-    with running(tmp_path, crowded()) as world:
-        assert not fits(world, question, capsys)
-        words = ["make-room", f"-L{world.path}", "--n1=off", f"--request={question}"]
+    with running(tmp_path, crowded()) as scenario:
+        assert not fits(scenario, question, capsys)
+        words = ["make-room", f"-L{scenario.path}", "--n1=off", f"--request={question}"]
         assert main([*words, f"--graph={tmp_path / 'steps.svg'}"]) == 0
         assert "would fit after 1 migration: " in capsys.readouterr().out
         assert "<svg" in (tmp_path / "steps.svg").read_text()
-        assert world.places() == {name: [home] for name, (home, _) in HOMES.items()}
+        assert scenario.places() == {name: [home] for name, (home, _) in HOMES.items()}
         assert main([*words, "-X", "--json", "--journal", str(tmp_path / "journal")]) == 0
         found = json.loads(capsys.readouterr().out)
         (move,) = found["moves"]
-        assert world.places()[move["instance"]] == move["to"]
-        assert fits(world, question, capsys)
+        assert scenario.places()[move["instance"]] == move["to"]
+        assert fits(scenario, question, capsys)
 
 
 def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Path) -> None:
@@ -86,18 +86,18 @@ def test_group_is_emptied_waits_for_its_reboot_and_is_filled_again(tmp_path: Pat
     answers = shared_cluster()
     answers["nodes"][0]["tags"] = ["now"]
     answers["info"]["master"] = "node4"
-    with running(tmp_path, answers) as world:
-        home = world.places()
+    with running(tmp_path, answers) as scenario:
+        home = scenario.places()
         journal = str(tmp_path / "journal")
-        live = f"-L{world.path}"
+        live = f"-L{scenario.path}"
         words = ["reboot", live, "-X", "--one-step-only", "--node-tags=now", "--journal", journal]
         assert main(words) == 0
-        assert world.found("node1")["drained"]
-        assert all(nodes != ["node1"] for nodes in world.places().values())
-        world.found("node1")["mfree"] += 4 * 2048
+        assert scenario.found("node1")["drained"]
+        assert all(nodes != ["node1"] for nodes in scenario.places().values())
+        scenario.found("node1")["mfree"] += 4 * 2048
         assert main(["reboot", live, "-X", "--resume", journal, "--done-by-hand"]) == 0
-        assert world.places() == home
-        assert not world.found("node1")["drained"]
+        assert scenario.places() == home
+        assert not scenario.found("node1")["drained"]
 
 
 def test_done_nodes_are_in_no_group_of_a_new_plan(
@@ -107,8 +107,8 @@ def test_done_nodes_are_in_no_group_of_a_new_plan(
 
     An unknown name is rejected.
     """
-    with running(tmp_path, shared_cluster()) as world:
-        live = f"-L{world.path}"
+    with running(tmp_path, shared_cluster()) as scenario:
+        live = f"-L{scenario.path}"
         assert main(["reboot", live, "--json", "--done=node1,node4"]) == 0
         found = json.loads(capsys.readouterr().out)
         nodes = {node for group in found["reboots"] for node in group["nodes"]}

@@ -16,9 +16,9 @@ from iallocator.execution.runner import Waves
 from iallocator.planners.verify import verify_transition
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import complaint, json_of, printed, run
-from tests.live.worlds import instance as live_instance
-from tests.live.worlds import node as live_node
-from tests.live.worlds import rapi_answers
+from tests.live.cluster_answers import instance as live_instance
+from tests.live.cluster_answers import node as live_node
+from tests.live.cluster_answers import rapi_answers
 from tests.schemas import conforms
 
 from .running import Running, running
@@ -67,15 +67,15 @@ def sick(**fields: object) -> Json:
     return answers
 
 
-def rescued(folder: Path, world: Running, *words: str, node: str = "node2") -> int:
+def rescued(folder: Path, scenario: Running, *words: str, node: str = "node2") -> int:
     """Return the exit status of `rescue -X` for the node `node`."""
     journal = ["--journal", str(folder / "journal")]
-    return main(["rescue", node, f"-L{world.path}", "-X", *journal, *words])
+    return main(["rescue", node, f"-L{scenario.path}", "-X", *journal, *words])
 
 
-def kinds(world: Running) -> list[str]:
+def kinds(scenario: Running) -> list[str]:
     """Return the submitted opcodes in order, each with its node or instance."""
-    codes = [code for jobs in world.submitted for job in jobs for code in job]
+    codes = [code for jobs in scenario.submitted for job in jobs for code in job]
     return [
         f"{code['OP_ID'].removeprefix('OP_')} "
         f"{code.get('instance_name') or code.get('node_name') or code['command']}"
@@ -90,13 +90,13 @@ def test_dead_node_is_fenced_and_its_instances_run_elsewhere(
 
     Instances fail over by priority.
     """
-    with running(tmp_path, sick(oob_program=OOB)) as world:
-        assert rescued(tmp_path, world, "--json") == 1  # the plain instance cannot be saved
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
+        assert rescued(tmp_path, scenario, "--json") == 1  # the plain instance cannot be saved
         found = json.loads(capsys.readouterr().out)
         conforms(found, "plan")
-        made = kinds(world)
-        places = world.places()
-        assert world.found("node2")["offline"]
+        made = kinds(scenario)
+        places = scenario.places()
+        assert scenario.found("node2")["offline"]
     assert made[:5] == [
         "OOB_COMMAND power-status",
         "OOB_COMMAND power-off",
@@ -125,9 +125,9 @@ def test_instance_that_fails_the_verification_does_not_stop_the_others(
         return verify(before, transition, *more)
 
     monkeypatch.setattr(verification, "verify_transition", rejects)
-    with running(tmp_path, sick(oob_program=OOB)) as world:
-        assert rescued(tmp_path, world, "--json") == 1
-        made, places = kinds(world), world.places()
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
+        assert rescued(tmp_path, scenario, "--json") == 1
+        made, places = kinds(scenario), scenario.places()
     out, err = capsys.readouterr()
     found = json.loads(out)
     conforms(found, "plan")
@@ -141,9 +141,9 @@ def test_instance_that_fails_the_verification_does_not_stop_the_others(
 
 def test_mark_of_the_node_promotes_another_master_candidate(tmp_path: Path) -> None:
     """When `rescue` marks a node offline, another node becomes master candidate."""
-    with running(tmp_path, sick(oob_program=OOB)) as world:
-        rescued(tmp_path, world)
-        codes = [code for jobs in world.submitted for job in jobs for code in job]
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
+        rescued(tmp_path, scenario)
+        codes = [code for jobs in scenario.submitted for job in jobs for code in job]
     (mark,) = (code for code in codes if code["OP_ID"] == "OP_NODE_SET_PARAMS")
     assert mark["offline"] is mark["auto_promote"] is True
 
@@ -158,9 +158,9 @@ def test_node_that_answers_is_not_rescued(
         answers["nodes"][1] |= {"mtotal": 16384}
     else:
         silent_addresses.clear()
-    with running(tmp_path, answers) as world:
-        assert rescued(tmp_path, world) == 1
-        assert not world.submitted
+    with running(tmp_path, answers) as scenario:
+        assert rescued(tmp_path, scenario) == 1
+        assert not scenario.submitted
     words = "its node daemon answers" if sign == "daemon" else "192.0.2.2 answers"
     assert f"node2 is not dead: {words}" in capsys.readouterr().err
 
@@ -173,9 +173,9 @@ def test_master_that_reaches_no_node_rescues_none(
     The network of the master node may be down.
     """
     silent_addresses |= {f"{net}.{n}" for net in ("192.0.2", "198.51.100") for n in range(1, 5)}
-    with running(tmp_path, sick(oob_program=OOB)) as world:
-        assert rescued(tmp_path, world) == 1
-        assert not world.submitted
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
+        assert rescued(tmp_path, scenario) == 1
+        assert not scenario.submitted
     assert "no other node answers from here either" in capsys.readouterr().err
 
 
@@ -183,9 +183,9 @@ def test_master_node_is_not_rescued(tmp_path: Path, capsys: Capture) -> None:
     """`rescue` rejects the master node, and names the command for a new master."""
     answers = sick(oob_program=OOB)
     answers["info"]["master"] = "node2"
-    with running(tmp_path, answers) as world:
-        assert rescued(tmp_path, world) == 1
-        assert not world.submitted
+    with running(tmp_path, answers) as scenario:
+        assert rescued(tmp_path, scenario) == 1
+        assert not scenario.submitted
     assert "gnt-cluster master-failover" in capsys.readouterr().err
 
 
@@ -193,23 +193,23 @@ def test_second_silent_node_must_be_marked_first(tmp_path: Path, capsys: Capture
     """`rescue` rejects a cluster with a second silent node that is not marked offline."""
     answers = sick(oob_program=OOB)
     answers["nodes"][3] |= dict.fromkeys(AMOUNTS)
-    with running(tmp_path, answers) as world:
-        assert rescued(tmp_path, world) == 2
-        assert not [one for one in kinds(world) if "power-status" not in one]
+    with running(tmp_path, answers) as scenario:
+        assert rescued(tmp_path, scenario) == 2
+        assert not [one for one in kinds(scenario) if "power-status" not in one]
     assert "node node4: it does not answer" in capsys.readouterr().err
 
 
 def test_failed_fencing_stops_the_rescue(tmp_path: Path, capsys: Capture) -> None:
     """If fencing fails, `rescue` fails no instance over; --resume continues when it works."""
-    with running(tmp_path, sick(oob_program=OOB)) as world:
-        world.broken_power.add("node2")
-        assert rescued(tmp_path, world) == 1
-        assert kinds(world)[1:] == ["OOB_COMMAND power-off"]
-        assert not world.found("node2")["offline"]
-        world.broken_power.clear()
-        again = ["rescue", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")]
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
+        scenario.broken_power.add("node2")
+        assert rescued(tmp_path, scenario) == 1
+        assert kinds(scenario)[1:] == ["OOB_COMMAND power-off"]
+        assert not scenario.found("node2")["offline"]
+        scenario.broken_power.clear()
+        again = ["rescue", f"-L{scenario.path}", "-X", "--resume", str(tmp_path / "journal")]
         assert main(again) == 0
-        assert world.places()["high"][0] == "node4"
+        assert scenario.places()["high"][0] == "node4"
 
 
 def test_without_a_program_a_person_confirms_the_fencing(tmp_path: Path, capsys: Capture) -> None:
@@ -217,31 +217,31 @@ def test_without_a_program_a_person_confirms_the_fencing(tmp_path: Path, capsys:
 
     Without a terminal, `--done-by-hand` or `--fenced` confirm it.
     """
-    with running(tmp_path, sick()) as world:
-        rescued(tmp_path, world)
-        assert not world.submitted
+    with running(tmp_path, sick()) as scenario:
+        rescued(tmp_path, scenario)
+        assert not scenario.submitted
         assert "now by hand: fence node2" in capsys.readouterr().err
-        again = ["rescue", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")]
+        again = ["rescue", f"-L{scenario.path}", "-X", "--resume", str(tmp_path / "journal")]
         assert main([*again, "--done-by-hand"]) == 0
-        assert world.places()["low"][0] == "node3"
+        assert scenario.places()["low"][0] == "node3"
 
 
 def test_option_fenced_confirms_that_the_node_is_off(tmp_path: Path) -> None:
     """With --fenced, `rescue` does not power the node off."""
-    with running(tmp_path, sick(oob_program=OOB)) as world:
-        rescued(tmp_path, world, "--fenced")
-        assert "OOB_COMMAND power-off" not in kinds(world)
-        assert world.places()["low"][0] == "node3"
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
+        rescued(tmp_path, scenario, "--fenced")
+        assert "OOB_COMMAND power-off" not in kinds(scenario)
+        assert scenario.places()["low"][0] == "node3"
 
 
 def test_node_that_answers_again_is_not_marked(tmp_path: Path, capsys: Capture) -> None:
     """If the node answers when `rescue` is resumed, it is not marked offline."""
-    with running(tmp_path, sick()) as world:
-        rescued(tmp_path, world)
-        world.found("node2").update(live_node("node2", pip="192.0.2.2"))
-        again = ["rescue", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")]
+    with running(tmp_path, sick()) as scenario:
+        rescued(tmp_path, scenario)
+        scenario.found("node2").update(live_node("node2", pip="192.0.2.2"))
+        again = ["rescue", f"-L{scenario.path}", "-X", "--resume", str(tmp_path / "journal")]
         assert main([*again, "--done-by-hand"]) == 1
-        assert not world.submitted
+        assert not scenario.submitted
     assert "node2 is online again" in capsys.readouterr().err
 
 
@@ -263,16 +263,16 @@ def test_killed_rescue_is_resumed(
         if len(calls) == moment:
             raise Killed
 
-    with running(tmp_path, sick(oob_program=OOB)) as world:
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
         with monkeypatch.context() as patched:
             patched.setattr(Waves, "_send", dying)
             with pytest.raises(Killed):
-                rescued(tmp_path, world)
-        again = ["rescue", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")]
+                rescued(tmp_path, scenario)
+        again = ["rescue", f"-L{scenario.path}", "-X", "--resume", str(tmp_path / "journal")]
         assert main(again) == 0
-        made = kinds(world)
+        made = kinds(scenario)
         assert len(made) == len(set(made)) == 8
-        assert world.places()["second"][1] != "node2"
+        assert scenario.places()["second"][1] != "node2"
 
 
 def test_marked_node_is_fenced_and_not_marked_again(tmp_path: Path) -> None:
@@ -282,10 +282,10 @@ def test_marked_node_is_fenced_and_not_marked_again(tmp_path: Path) -> None:
     """
     answers = sick(oob_program=OOB)
     answers["nodes"][1]["offline"] = True
-    with running(tmp_path, answers) as world:
-        rescued(tmp_path, world)
-        assert "NODE_SET_PARAMS node2" not in kinds(world)
-        assert world.places()["low"][0] == "node3"
+    with running(tmp_path, answers) as scenario:
+        rescued(tmp_path, scenario)
+        assert "NODE_SET_PARAMS node2" not in kinds(scenario)
+        assert scenario.places()["low"][0] == "node3"
 
 
 def document(**extra: Json) -> Json:

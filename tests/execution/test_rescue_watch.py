@@ -12,7 +12,7 @@ from iallocator.cli import main
 from iallocator.execution.runner import Waves
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import complaint, json_of, run
-from tests.live.worlds import node as live_node
+from tests.live.cluster_answers import node as live_node
 from tests.schemas import conforms
 
 from .running import Running, running
@@ -31,10 +31,10 @@ def tagged(**fields: object) -> Json:
     return answers
 
 
-def watch(folder: Path, world: Running, *words: str) -> int:
+def watch(folder: Path, scenario: Running, *words: str) -> int:
     """Return the exit status of `rescue --watch` with -X."""
     state = f"--state={folder / 'state'}"
-    return main(["rescue", "--watch", f"-L{world.path}", "-X", state, *words])
+    return main(["rescue", "--watch", f"-L{scenario.path}", "-X", state, *words])
 
 
 def state_of(folder: Path) -> Any:
@@ -42,45 +42,45 @@ def state_of(folder: Path) -> Any:
     return json.loads((folder / "state" / "state.json").read_text())
 
 
-def heal(world: Running, name: str) -> None:
+def heal(scenario: Running, name: str) -> None:
     """Let the node `name` answer again."""
-    world.found(name).update(live_node(name, pip=f"192.0.2.{name[-1]}", ndparams={}))
+    scenario.found(name).update(live_node(name, pip=f"192.0.2.{name[-1]}", ndparams={}))
 
 
 def test_node_is_rescued_after_several_calls_in_which_it_did_not_answer(
     tmp_path: Path, capsys: Capture
 ) -> None:
     """`rescue --watch` rescues a node that did not answer in three calls in a row."""
-    with running(tmp_path, tagged()) as world:
+    with running(tmp_path, tagged()) as scenario:
         for count in (1, 2):
-            assert watch(tmp_path, world) == 0
+            assert watch(tmp_path, scenario) == 0
             assert f"node2 did not answer in {count} of 3 calls" in capsys.readouterr().out
-            assert not world.submitted
-        watch(tmp_path, world, "--json")
+            assert not scenario.submitted
+        watch(tmp_path, scenario, "--json")
         found = json.loads(capsys.readouterr().out)
         conforms(found, "plan")
         assert found["execution"]["complete"]
-        assert "OOB_COMMAND power-off" in kinds(world)
-        assert world.places()["high"][0] == "node4"
+        assert "OOB_COMMAND power-off" in kinds(scenario)
+        assert scenario.places()["high"][0] == "node4"
         assert found["watch"]["rescued"] == ["node2"]
-        made = len(world.submitted)
-        assert watch(tmp_path, world) == 0
-        assert len(world.submitted) == made
+        made = len(scenario.submitted)
+        assert watch(tmp_path, scenario) == 0
+        assert len(scenario.submitted) == made
 
 
 def test_node_that_answers_in_between_is_counted_anew(tmp_path: Path) -> None:
     """`rescue --watch` begins to count again when the node answers in between."""
-    with running(tmp_path, tagged()) as world:
-        silent = dict(world.found("node2"))
+    with running(tmp_path, tagged()) as scenario:
+        silent = dict(scenario.found("node2"))
         for _ in range(2):
-            watch(tmp_path, world)
-        heal(world, "node2")
-        watch(tmp_path, world)
-        world.found("node2").update(silent)
+            watch(tmp_path, scenario)
+        heal(scenario, "node2")
+        watch(tmp_path, scenario)
+        scenario.found("node2").update(silent)
         for _ in range(2):
-            watch(tmp_path, world)
+            watch(tmp_path, scenario)
         assert state_of(tmp_path)["probes"] == {"node2": 2}
-        assert not world.submitted
+        assert not scenario.submitted
 
 
 def test_failed_switch_powers_nothing_off(tmp_path: Path, capsys: Capture) -> None:
@@ -90,10 +90,10 @@ def test_failed_switch_powers_nothing_off(tmp_path: Path, capsys: Capture) -> No
     """
     answers = tagged()
     answers["nodes"][3] |= dict.fromkeys(AMOUNTS)
-    with running(tmp_path, answers) as world:
+    with running(tmp_path, answers) as scenario:
         for _ in range(5):
-            assert watch(tmp_path, world) == 1
-        assert not world.submitted
+            assert watch(tmp_path, scenario) == 1
+        assert not scenario.submitted
     text = " ".join(capsys.readouterr().out.split())
     assert "2 nodes do not answer, or are rescued and not back: node2, node4" in text
 
@@ -103,18 +103,18 @@ def test_nodes_that_fail_one_after_the_other_are_not_all_powered_off(tmp_path: P
 
     Nodes that fail one after the other are therefore not all powered off.
     """
-    with running(tmp_path, tagged()) as world:
+    with running(tmp_path, tagged()) as scenario:
         for _ in range(3):
-            watch(tmp_path, world)
-        world.found("node4").update(dict.fromkeys(AMOUNTS), pip="192.0.2.2", sip="192.0.2.2")
-        world.found("node4")["ndparams"]["oob_program"] = OOB
-        made = len(world.submitted)
+            watch(tmp_path, scenario)
+        scenario.found("node4").update(dict.fromkeys(AMOUNTS), pip="192.0.2.2", sip="192.0.2.2")
+        scenario.found("node4")["ndparams"]["oob_program"] = OOB
+        made = len(scenario.submitted)
         for _ in range(4):
-            assert watch(tmp_path, world) == 1
-        assert len(world.submitted) == made
-        heal(world, "node2")
-        watch(tmp_path, world)
-        assert world.found("node4")["offline"]
+            assert watch(tmp_path, scenario) == 1
+        assert len(scenario.submitted) == made
+        heal(scenario, "node2")
+        watch(tmp_path, scenario)
+        assert scenario.found("node4")["offline"]
 
 
 def test_as_many_nodes_as_permitted_are_rescued(
@@ -131,26 +131,26 @@ def test_as_many_nodes_as_permitted_are_rescued(
         send(waves, wave)
         raise Killed
 
-    with running(tmp_path, answers) as world:
+    with running(tmp_path, answers) as scenario:
         for _ in range(2):
-            watch(tmp_path, world, "--most-nodes=2")
+            watch(tmp_path, scenario, "--most-nodes=2")
         with monkeypatch.context() as patched:
             patched.setattr(Waves, "_send", dying)
             with pytest.raises(Killed):
-                watch(tmp_path, world, "--most-nodes=2")
+                watch(tmp_path, scenario, "--most-nodes=2")
         for _ in range(2):
-            watch(tmp_path, world, "--most-nodes=2")
-        assert world.found("node2")["offline"]
-        assert world.found("node5")["offline"]
-        assert world.places()["low"][0] == "node3"
+            watch(tmp_path, scenario, "--most-nodes=2")
+        assert scenario.found("node2")["offline"]
+        assert scenario.found("node5")["offline"]
+        assert scenario.places()["low"][0] == "node3"
 
 
 def test_only_groups_with_the_tag_are_watched(tmp_path: Path, capsys: Capture) -> None:
     """`rescue --watch` rescues only nodes of groups with the tag, and reports others."""
-    with running(tmp_path, sick(oob_program=OOB)) as world:
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
         for _ in range(4):
-            assert watch(tmp_path, world) == 0
-        assert not world.submitted
+            assert watch(tmp_path, scenario) == 0
+        assert not scenario.submitted
     assert "its group has no tag iallocator:rescue:auto" in capsys.readouterr().out
 
 
@@ -164,10 +164,10 @@ def test_node_in_maintenance_is_not_watched(case: str, tmp_path: Path, capsys: C
         answers["nodes"][1]["tags"] = ["iallocator:maintenance"]
     else:
         answers["instances"] = answers["instances"][-1:]
-    with running(tmp_path, answers) as world:
+    with running(tmp_path, answers) as scenario:
         for _ in range(4):
-            assert watch(tmp_path, world) == 0
-        assert not world.submitted
+            assert watch(tmp_path, scenario) == 0
+        assert not scenario.submitted
     assert "node2 does not answer, and is not watched" in capsys.readouterr().out
 
 
@@ -181,11 +181,11 @@ def test_steps_that_only_a_person_can_do_are_reported(
         silent_addresses.clear()
     if case == "master":
         answers["info"]["master"] = "node2"
-    with running(tmp_path, answers) as world:
+    with running(tmp_path, answers) as scenario:
         for _ in range(3):
-            status = watch(tmp_path, world)
+            status = watch(tmp_path, scenario)
         assert status == 1
-        assert not world.submitted
+        assert not scenario.submitted
     words = {"program": "a person must rescue it", "ping": "node2 is not dead: 192.0.2.2 answers",
              "master": "node2 is the master node"}  # fmt: skip
     assert words[case] in " ".join(capsys.readouterr().out.split())
@@ -203,54 +203,54 @@ def test_killed_watch_goes_on_in_its_next_call(
         if len(waves_sent) == 3:
             raise Killed
 
-    with running(tmp_path, tagged()) as world:
+    with running(tmp_path, tagged()) as scenario:
         for _ in range(2):
-            watch(tmp_path, world)
+            watch(tmp_path, scenario)
         with monkeypatch.context() as patched:
             patched.setattr(Waves, "_send", dying)
             with pytest.raises(Killed):
-                watch(tmp_path, world)
-        assert watch(tmp_path, world) == 0
-        made = kinds(world)
+                watch(tmp_path, scenario)
+        assert watch(tmp_path, scenario) == 0
+        made = kinds(scenario)
         assert len(made) == len(set(made)) == 8
-        assert world.places()["second"][1] != "node2"
+        assert scenario.places()["second"][1] != "node2"
 
 
 def test_rescue_that_failed_waits_for_a_person(tmp_path: Path, capsys: Capture) -> None:
     """After a failed fencing, `rescue --watch` waits until a person has continued the rescue."""
-    with running(tmp_path, tagged()) as world:
-        world.broken_power.add("node2")
+    with running(tmp_path, tagged()) as scenario:
+        scenario.broken_power.add("node2")
         for _ in range(3):
-            watch(tmp_path, world)
-        made = len(world.submitted)
-        assert watch(tmp_path, world) == 1
-        assert len(world.submitted) == made
+            watch(tmp_path, scenario)
+        made = len(scenario.submitted)
+        assert watch(tmp_path, scenario) == 1
+        assert len(scenario.submitted) == made
         assert "the last rescue failed" in capsys.readouterr().out
-        world.broken_power.clear()
+        scenario.broken_power.clear()
         journal = state_of(tmp_path)["journal"]
-        assert main(["rescue", f"-L{world.path}", "-X", "--resume", journal]) == 0
-        assert watch(tmp_path, world) == 0
+        assert main(["rescue", f"-L{scenario.path}", "-X", "--resume", journal]) == 0
+        assert watch(tmp_path, scenario) == 0
 
 
 def test_dry_run_of_a_watch_keeps_its_state(tmp_path: Path, capsys: Capture) -> None:
     """A dry run of `rescue --watch` prints the jobs, and does not change its state."""
-    with running(tmp_path, tagged()) as world:
+    with running(tmp_path, tagged()) as scenario:
         for _ in range(2):
-            watch(tmp_path, world)
+            watch(tmp_path, scenario)
         capsys.readouterr()
-        watch(tmp_path, world, "--dry-run", "--probes=2")
+        watch(tmp_path, scenario, "--dry-run", "--probes=2")
         assert "failover high" in capsys.readouterr().out
         assert state_of(tmp_path)["probes"] == {"node2": 2}
-        assert not world.submitted
+        assert not scenario.submitted
 
 
 def test_damaged_state_counts_as_empty(tmp_path: Path, capsys: Capture) -> None:
     """`rescue --watch` counts again from zero, with a warning, if its state is damaged."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "state.json").write_text('{"probes": {"node2": 99}, "rescued"')
-    with running(tmp_path, tagged()) as world:
-        assert watch(tmp_path, world) == 0
-        assert not world.submitted
+    with running(tmp_path, tagged()) as scenario:
+        assert watch(tmp_path, scenario) == 0
+        assert not scenario.submitted
     assert "is damaged: every node is probed anew" in capsys.readouterr().err
 
 
@@ -269,22 +269,22 @@ def test_command_line_of_a_watch_is_checked(words: tuple[str, ...], text: str) -
     assert text in complaint(run("rescue", *words))
 
 
-def back(folder: Path, world: Running, *words: str) -> int:
+def back(folder: Path, scenario: Running, *words: str) -> int:
     """Return the exit status of `rescue --return` with -X for node2."""
     journal = f"--journal={folder / 'journal'}"
-    return main(["rescue", "node2", "--return", f"-L{world.path}", "-X", journal, *words])
+    return main(["rescue", "node2", "--return", f"-L{scenario.path}", "-X", journal, *words])
 
 
 def test_node_is_powered_on_and_set_online(tmp_path: Path) -> None:
     """`rescue --return` powers a node on, waits until it answers, and sets it online."""
     answers = sick(oob_program=OOB)
     answers["nodes"][1]["offline"] = True
-    with running(tmp_path, answers) as world:
-        world.booting["node2"] = 2
-        assert back(tmp_path, world) == 0
-        assert kinds(world)[0] == "OOB_COMMAND power-on"
-        assert set(kinds(world)[1:]) == {"NODE_SET_PARAMS node2"}
-        assert not world.found("node2")["offline"]
+    with running(tmp_path, answers) as scenario:
+        scenario.booting["node2"] = 2
+        assert back(tmp_path, scenario) == 0
+        assert kinds(scenario)[0] == "OOB_COMMAND power-on"
+        assert set(kinds(scenario)[1:]) == {"NODE_SET_PARAMS node2"}
+        assert not scenario.found("node2")["offline"]
 
 
 def test_node_without_a_program_is_set_online_if_it_answers(
@@ -293,13 +293,13 @@ def test_node_without_a_program_is_set_online_if_it_answers(
     """Without a program for power control, `rescue --return` sets a node online if it answers."""
     answers = sick()
     answers["nodes"][1]["offline"] = True
-    with running(tmp_path, answers) as world:
-        world.booting["node2"] = 1
-        assert back(tmp_path, world) == 1
+    with running(tmp_path, answers) as scenario:
+        scenario.booting["node2"] = 1
+        assert back(tmp_path, scenario) == 1
         assert "fails to report its version" in capsys.readouterr().out
         (tmp_path / "journal").unlink()
-        assert back(tmp_path, world) == 0
-        assert kinds(world) == ["NODE_SET_PARAMS node2"] * 2
+        assert back(tmp_path, scenario) == 0
+        assert kinds(scenario) == ["NODE_SET_PARAMS node2"] * 2
 
 
 def test_return_of_a_file_is_only_planned() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from iallocator.cli import main
 from tests.builders import Json
+from tests.live.cluster_answers import instance, node
 from tests.live.fakes import fake_rapi
-from tests.live.worlds import instance, node
 from tests.schemas import conforms
 
 from .running import Running, running, shared_cluster
@@ -37,12 +37,12 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def at(connection: str, folder: Path, answers: Json) -> Iterator[tuple[Running, list[str]]]:
     """Yield a simulated cluster, and the arguments to reach it by LUXI or RAPI."""
     if connection == "luxi":
-        with running(folder, answers) as world:
-            yield world, [f"-L{world.path}"]
+        with running(folder, answers) as scenario:
+            yield scenario, [f"-L{scenario.path}"]
         return
-    world = Running(answers)
-    with fake_rapi(folder, RapiResources(world).reply) as server:
-        yield world, [f"-m{server.address}", f"--cacert={server.cacert}"]
+    scenario = Running(answers)
+    with fake_rapi(folder, RapiResources(scenario).reply) as server:
+        yield scenario, [f"-m{server.address}", f"--cacert={server.cacert}"]
 
 
 def standby_cluster(oob: str = "") -> tuple[Json, Json]:
@@ -57,10 +57,10 @@ def standby_cluster(oob: str = "") -> tuple[Json, Json]:
     return answers, figures
 
 
-def tell_when_online(world: Running, figures: Json) -> None:
+def tell_when_online(scenario: Running, figures: Json) -> None:
     """Let node3 report the amounts `figures` when it is online."""
-    world.interfere = lambda method: world.found("node3").update(
-        {} if world.found("node3")["offline"] else figures
+    scenario.interfere = lambda method: scenario.found("node3").update(
+        {} if scenario.found("node3")["offline"] else figures
     )
 
 
@@ -72,13 +72,13 @@ def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
 ) -> None:
     """An execution sets a node online after its boot, then moves instances to the node."""
     answers, figures = standby_cluster("/sbin/oob")
-    with at("luxi", tmp_path, answers) as (world, connection):
-        tell_when_online(world, figures)
-        world.booting["node3"] = 4
+    with at("luxi", tmp_path, answers) as (scenario, connection):
+        tell_when_online(scenario, figures)
+        scenario.booting["node3"] = 4
         assert main([*SQUEEZE, *connection, "--json", f"--journal={tmp_path / 'journal'}"]) == 0
         out, err = capsys.readouterr()
-        assert not world.found("node3")["offline"]
-        assert ["node3"] in world.places().values()
+        assert not scenario.found("node3")["offline"]
+        assert ["node3"] in scenario.places().values()
         assert "waiting: node3 does not answer, at most 600 s" in err
         found = json.loads(out)
         assert found["execution"]["complete"]
@@ -89,14 +89,14 @@ def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
 def test_node_that_was_powered_on_by_hand_is_waited_for(connection: str, tmp_path: Path) -> None:
     """An execution waits for the boot of a node that a person has powered on and confirmed."""
     answers, figures = standby_cluster()
-    with at(connection, tmp_path, answers) as (world, words):
+    with at(connection, tmp_path, answers) as (scenario, words):
         journal = tmp_path / "journal"
         assert main([*SQUEEZE, *words, f"--journal={journal}"]) == 0
-        tell_when_online(world, figures)
-        world.booting["node3"] = 3
+        tell_when_online(scenario, figures)
+        scenario.booting["node3"] = 3
         assert main([*SQUEEZE, *words, f"--resume={journal}", "--done-by-hand"]) == 0
-        assert not world.found("node3")["offline"]
-        assert ["node3"] in world.places().values()
+        assert not scenario.found("node3")["offline"]
+        assert ["node3"] in scenario.places().values()
 
 
 def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
@@ -104,19 +104,19 @@ def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
 ) -> None:
     """If a node does not boot in time, the execution names the cause; --resume continues it."""
     answers, figures = standby_cluster("/sbin/oob")
-    with at("luxi", tmp_path, answers) as (world, connection):
+    with at("luxi", tmp_path, answers) as (scenario, connection):
         journal = tmp_path / "journal"
-        world.booting["node3"] = 1_000_000
+        scenario.booting["node3"] = 1_000_000
         assert main([*SQUEEZE, *connection, "--boot-timeout=1", f"--journal={journal}"]) == 1
         out, err = capsys.readouterr()
         assert "iallocator: node3 does not answer, 1 s after" in err
         assert f"--resume {journal} goes on" in err
         assert "online node3: node3 does not answer" in out
-        world.booting["node3"] = 2
-        tell_when_online(world, figures)
+        scenario.booting["node3"] = 2
+        tell_when_online(scenario, figures)
         assert main([*SQUEEZE, *connection, f"--resume={journal}"]) == 0
-        assert ["node3"] in world.places().values()
-        powered = [c for job in world.jobs.values() for c in job["ops"] if "command" in c]
+        assert ["node3"] in scenario.places().values()
+        powered = [c for job in scenario.jobs.values() for c in job["ops"] if "command" in c]
         assert len(powered) == 1
 
 
@@ -126,11 +126,11 @@ def test_out_of_band_program_that_fails_fails_its_job(tmp_path: Path, capsys: Ca
     Ganeti reports such a job as a success.
     """
     answers, _ = standby_cluster("/sbin/oob")
-    with at("luxi", tmp_path, answers) as (world, connection):
-        world.broken_power = {"node3"}
+    with at("luxi", tmp_path, answers) as (scenario, connection):
+        scenario.broken_power = {"node3"}
         assert main([*SQUEEZE, *connection, f"--journal={tmp_path / 'journal'}"]) == 1
         assert "power-on node3: the out-of-band program of node3 failed" in capsys.readouterr().out
-        assert world.found("node3")["offline"]
+        assert scenario.found("node3")["offline"]
 
 
 def mirrored_cluster() -> Json:
@@ -162,25 +162,25 @@ def test_instances_go_back_when_nodes_answer_and_disks_are_in_sync(
     """
     degraded = ["/dev/drbd0", 147, 0, None, None, True, 0]
     half = ["/dev/drbd0", 147, 0, 50.0, 0, True, 1]
-    with at(connection, tmp_path, mirrored_cluster()) as (world, words):
+    with at(connection, tmp_path, mirrored_cluster()) as (scenario, words):
         journal = tmp_path / "journal"
-        home = world.places()
+        home = scenario.places()
         assert main([*REBOOT, *words, f"--journal={journal}"]) == 0
-        assert world.places()["i2"] == ["node3", "node2"]
+        assert scenario.places()["i2"] == ["node3", "node2"]
         out, err = capsys.readouterr()
         assert "by hand: reboot node2" in out
         assert f"now by hand: reboot node2; then go on with --resume {journal}" in err
-        world.booting["node2"] = 3
-        world.syncing = {"i1": [None, degraded, half, half], "i2": [half]}
+        scenario.booting["node2"] = 3
+        scenario.syncing = {"i1": [None, degraded, half, half], "i2": [half]}
         assert main([*REBOOT, *words, f"--resume={journal}", "--done-by-hand", "--json"]) == 0
-        assert world.places() == home
-        assert not world.read_while_booting
+        assert scenario.places() == home
+        assert not scenario.read_while_booting
         out, err = capsys.readouterr()
         found = json.loads(out)["execution"]
         assert found["rebooted"] == ["node2"]
         assert "waiting: node2 does not answer, at most 600 s" in err
         assert "i1: activating its disks" in err
-        codes = [code["OP_ID"] for job in world.jobs.values() for code in job["ops"]]
+        codes = [code["OP_ID"] for job in scenario.jobs.values() for code in job["ops"]]
         assert codes.count("OP_INSTANCE_ACTIVATE_DISKS") == 1
         last = max(k for k, code in enumerate(codes) if code == "OP_INSTANCE_QUERY_DATA")
         assert "OP_INSTANCE_MIGRATE" in codes[last:]
@@ -194,20 +194,20 @@ def test_disks_that_stay_degraded_are_named_and_the_journal_goes_on(
 
     --resume does not ask again for a reboot that is confirmed.
     """
-    with at("luxi", tmp_path, mirrored_cluster()) as (world, connection):
+    with at("luxi", tmp_path, mirrored_cluster()) as (scenario, connection):
         journal = tmp_path / "journal"
         assert main([*REBOOT, *connection, f"--journal={journal}"]) == 0
-        world.syncing = {"i1": [None] * 10_000}
+        scenario.syncing = {"i1": [None] * 10_000}
         capsys.readouterr()
         again = [*REBOOT, *connection, f"--resume={journal}"]
         assert main([*again, "--done-by-hand", "--boot-timeout=1"]) == 1
         out, err = capsys.readouterr()
         assert "disk 0 of i1 on node2 is not active, 1 s after" in err
         assert "coming back: reboot node2" in out
-        assert world.places()["i2"] == ["node3", "node2"]
-        world.syncing = {}
+        assert scenario.places()["i2"] == ["node3", "node2"]
+        scenario.syncing = {}
         assert main(again) == 0
-        assert world.places()["i2"] == ["node2", "node3"]
+        assert scenario.places()["i2"] == ["node2", "node3"]
 
 
 def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: Capture) -> None:
@@ -218,7 +218,7 @@ def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: C
     answers = mirrored_cluster()
     for one in answers["nodes"][:3]:
         one["tags"] = ["now"]
-    with at("luxi", tmp_path, answers) as (world, connection):
+    with at("luxi", tmp_path, answers) as (scenario, connection):
         journal = tmp_path / "journal"
         seen: list[str] = []
         words = [*REBOOT, *connection, "--json"]
@@ -231,7 +231,7 @@ def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: C
             due = [job["description"].split()[-1] for job in jobs if job["state"] == "by hand"]
             if not due:
                 break
-            running_on = {nodes[0] for nodes in world.places().values()}
+            running_on = {nodes[0] for nodes in scenario.places().values()}
             assert not running_on & set(due)
             seen += due
             assert sorted(found["execution"].get("rebooted", [])) == sorted(seen[: -len(due)])

@@ -46,14 +46,14 @@ Each further signal is sent before the next answer.
 class _Process:
     """A process that executes a plan on a simulated cluster and receives signals."""
 
-    def __init__(self, folder: Path, world: Running, moment: str) -> None:
-        self._world = world
+    def __init__(self, folder: Path, scenario: Running, moment: str) -> None:
+        self._scenario = scenario
         self._method, self._arrives, signals = MOMENTS[moment]
         self._signals = list(signals)
         self._begun = False
-        world.held = True
-        world.interfere = self._interfere
-        words = ["balance", f"-L{world.path}", "-X", "--journal", str(folder / "journal")]
+        scenario.held = True
+        scenario.interfere = self._interfere
+        words = ["balance", f"-L{scenario.path}", "-X", "--journal", str(folder / "journal")]
         self._process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT.format(str(folder / "run")), *words],
             cwd=ROOT,
@@ -65,7 +65,7 @@ class _Process:
     def end(self) -> tuple[int, str]:
         """Return the exit status and the output of the process after its end."""
         _, err = self._process.communicate(timeout=PATIENCE)
-        self._world.interfere = lambda method: None
+        self._scenario.interfere = lambda method: None
         return self._process.returncode, err
 
     def _interfere(self, method: str) -> Any:
@@ -83,20 +83,20 @@ def test_resumed_execution_does_everything_once(
     """A resumed execution submits no job twice, whether or not the jobs had arrived."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.wait", lambda _: None)
-    with running(tmp_path) as world:
-        before = world.places()
-        status, err = _Process(tmp_path, world, moment).end()
+    with running(tmp_path) as scenario:
+        before = scenario.places()
+        status, err = _Process(tmp_path, scenario, moment).end()
         signals = MOMENTS[moment][2]
         assert status == (-KILL if KILL in signals else 128 + signals[-1])
         assert ("left at once" in err) == (len(signals) == 2)
-        assert world.places() == before  # the queue holds all jobs
-        world.held = False
-        resumed = ["balance", f"-L{world.path}", "-X", "--resume", str(tmp_path / "journal")]
+        assert scenario.places() == before  # the queue holds all jobs
+        scenario.held = False
+        resumed = ["balance", f"-L{scenario.path}", "-X", "--resume", str(tmp_path / "journal")]
         assert main(resumed) == 0
-        assert world.places() != before
+        assert scenario.places() != before
         done = Counter(
             mark[2]
-            for job in world.jobs.values()
+            for job in scenario.jobs.values()
             for mark in [MARK.search(job["ops"][0]["reason"][-1][1])]
             if mark and job["status"] == "success"
         )

@@ -9,7 +9,7 @@ import pytest
 
 from iallocator.cli import main
 from tests.builders import Json, as_bytes, cluster
-from tests.live.worlds import rapi_answers
+from tests.live.cluster_answers import rapi_answers
 from tests.schemas import conforms
 
 from .running import Running, running, shared_cluster
@@ -20,10 +20,10 @@ Capture = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.usefixtures("own_locks")
 
 
-def _planned(world: Running, command: str, capsys: Capture, *words: str) -> tuple[int, Json]:
+def _planned(scenario: Running, command: str, capsys: Capture, *words: str) -> tuple[int, Json]:
     """Return the exit status and the plan of a planner on the simulated cluster."""
     capsys.readouterr()
-    status = main([command, f"-L{world.path}", "--json", *words])
+    status = main([command, f"-L{scenario.path}", "--json", *words])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -46,26 +46,26 @@ def test_undone_plan_leaves_everything_where_it_was(
     """
     answers, words = PLANNERS[command]
     journal = str(tmp_path / "journal")
-    with running(tmp_path, answers()) as world:
-        free = {node["name"]: node["mfree"] for node in world.answers["nodes"]}
-        home = world.places()
-        _, there = _planned(world, command, capsys, "-X", "--journal", journal, *words)
-        assert world.places() != home
-        for node in world.answers["nodes"]:  # this cluster does not count its memory
+    with running(tmp_path, answers()) as scenario:
+        free = {node["name"]: node["mfree"] for node in scenario.answers["nodes"]}
+        home = scenario.places()
+        _, there = _planned(scenario, command, capsys, "-X", "--journal", journal, *words)
+        assert scenario.places() != home
+        for node in scenario.answers["nodes"]:  # this cluster does not count its memory
             node["mfree"] = free[node["name"]]
-            for one in world.answers["instances"]:
+            for one in scenario.answers["instances"]:
                 came = (one["pnode"] == node["name"]) - (home[one["name"]][0] == node["name"])
                 node["mfree"] -= came * 2048
         status, back = _planned(
-            world, command, capsys, "-X", "--undo", journal, "--journal", f"{journal}-2"
+            scenario, command, capsys, "-X", "--undo", journal, "--journal", f"{journal}-2"
         )
         conforms(back, "plan")
         assert back["command"] == "undo"
-        assert world.places() == home
+        assert scenario.places() == home
         assert status == 0
         copied = [sum(move["copied_mib"] for move in plan["moves"]) for plan in (back, there)]
         assert copied[0] <= copied[1]
-        status, nothing = _planned(world, command, capsys, "--undo", journal)
+        status, nothing = _planned(scenario, command, capsys, "--undo", journal)
         assert (status, nothing["moves"]) == (0, [])
         assert "no instance that is not back" in nothing["reason"]
 
@@ -76,13 +76,13 @@ def test_undo_moves_only_what_the_journal_has_moved(tmp_path: Path, capsys: Capt
     An instance with a failed job stays where another user has moved it.
     """
     journal = str(tmp_path / "journal")
-    with running(tmp_path, shared_cluster()) as world:
-        world.fails = {"i0"}
-        main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
-        moved = {name for name, nodes in world.places().items() if nodes != ["node1"]}
+    with running(tmp_path, shared_cluster()) as scenario:
+        scenario.fails = {"i0"}
+        main(["balance", f"-L{scenario.path}", "-X", f"--journal={journal}"])
+        moved = {name for name, nodes in scenario.places().items() if nodes != ["node1"]}
         assert moved
-        world.found("i0")["pnode"] = "node5"
-        status, plan = _planned(world, "balance", capsys, "--undo", journal)
+        scenario.found("i0")["pnode"] = "node5"
+        status, plan = _planned(scenario, "balance", capsys, "--undo", journal)
         assert status == 0
         assert {move["instance"] for move in plan["moves"]} == moved
         assert all(move["to"] == ["node1"] for move in plan["moves"])
@@ -93,16 +93,16 @@ def test_instance_that_may_not_return_stays_with_its_reason(
 ) -> None:
     """`undo` reports an instance that cannot return, with the reason and status 1."""
     journal = str(tmp_path / "journal")
-    with running(tmp_path, rapi_answers()) as world:
-        main(["balance", f"-L{world.path}", "-X", f"--journal={journal}"])
-        world.found("node1.example.com")["drained"] = True
+    with running(tmp_path, rapi_answers()) as scenario:
+        main(["balance", f"-L{scenario.path}", "-X", f"--journal={journal}"])
+        scenario.found("node1.example.com")["drained"] = True
         page = tmp_path / "page.html"
-        status, plan = _planned(world, "balance", capsys, "--undo", journal, f"--html={page}")
+        status, plan = _planned(scenario, "balance", capsys, "--undo", journal, f"--html={page}")
         assert status == 1
         reasons = {one["name"]: one["reason"] for one in plan["transition"]["left"]}
         assert reasons["inst1.example.com"] == "node1.example.com is drained"
         assert "node1.example.com is drained" in page.read_text()
-        assert main(["balance", f"-L{world.path}", "--undo", journal]) == 1
+        assert main(["balance", f"-L{scenario.path}", "--undo", journal]) == 1
         out, err = capsys.readouterr()
         assert "not done: inst1" in out
         assert "instances stay where they are: inst1.example.com: " in err
@@ -111,11 +111,11 @@ def test_instance_that_may_not_return_stays_with_its_reason(
 def test_undo_omits_only_moves_that_violate_a_limit(tmp_path: Path, capsys: Capture) -> None:
     """If some instances lack memory on their old nodes, `undo` moves the others back."""
     journal = str(tmp_path / "journal")
-    with running(tmp_path, shared_cluster()) as world:
+    with running(tmp_path, shared_cluster()) as scenario:
         words = ["compress", "--restrict-allocation-to=node4,node5"]
-        main([*words, f"-L{world.path}", "-X", f"--journal={journal}"])
-        world.found("node1")["mfree"] = 2 * 2048 + 1024
-        status, plan = _planned(world, "compress", capsys, "--undo", journal)
+        main([*words, f"-L{scenario.path}", "-X", f"--journal={journal}"])
+        scenario.found("node1")["mfree"] = 2 * 2048 + 1024
+        status, plan = _planned(scenario, "compress", capsys, "--undo", journal)
         assert status == 1
         assert len(plan["moves"]) == 2
         reasons = [one["reason"] for one in plan["transition"]["left"]]

@@ -23,7 +23,7 @@ from iallocator.options.table import COMMON, Option
 from .__main__ import examine
 from .case import LUXI, Case, Outcome, run
 from .grammar import sources
-from .grammar.world import world
+from .grammar.scenario import scenario
 from .oracles import complaints
 
 Files = dict[str, bytes]
@@ -113,7 +113,7 @@ def test_options_accept_only_finite_numbers() -> None:
 
 def fitting_case(command: str, words: list[str]) -> Case:
     """Return a run of `command` with options, on a small cluster that suits it."""
-    document = world(Random("numbers/7"))
+    document = scenario(Random("numbers/7"))
     question = ["allocate", "--memory=1G", "--disk=1G"] if command == "ask" else []
     place = {"history": ["calls"], "replay": ["case"]}.get(command, ["doc"])
     raw = json.dumps(document).encode()
@@ -199,7 +199,7 @@ def spoilt(document: Any, chances: Random, most: int) -> Iterator[bytes]:
 
 def documents(chances: Random, most: int) -> Iterator[Source]:
     """Yield captured documents with one number replaced."""
-    for raw in spoilt(world(Random("numbers/7")), chances, most):
+    for raw in spoilt(scenario(Random("numbers/7")), chances, most):
         yield ["doc"], {"doc": raw}
 
 
@@ -238,7 +238,7 @@ def texts(chances: Random, most: int) -> Iterator[Source]:
 
 def loads(chances: Random, most: int) -> Iterator[Source]:
     """Yield files of loads of instances with one number replaced."""
-    raw = json.dumps(world(Random("numbers/7"))).encode()
+    raw = json.dumps(scenario(Random("numbers/7"))).encode()
     for text in chances.sample(IN_TEXT, min(most, len(IN_TEXT))):
         row = ["1", "1", "1", "1"]
         row[chances.randrange(4)] = text

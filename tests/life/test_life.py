@@ -23,8 +23,8 @@ from benchmarks.life.records import Job, Records
 from benchmarks.life.rejections import FULL, LITERAL, MISPLACED, MISSED
 from benchmarks.life.report import drawn, interval, table
 from benchmarks.life.safety import all_failures_tolerated, packs
+from benchmarks.life.simulated_cluster import SCENARIOS, SimulatedCluster
 from benchmarks.life.trace import ARRIVAL, trace_of
-from benchmarks.life.world import SCENARIOS, World
 from iallocator.cli import answer
 from iallocator.ranking import STRATEGIES
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
@@ -80,17 +80,17 @@ def test_packs_equals_brute_force(seed: int) -> None:
 def test_failures_are_checked_by_permitted_nodes() -> None:
     """A failed drbd instance restarts on its secondary, a shared one in its group."""
     for name, nodes in (("drbd", ["node00", "node01"]), ("groups", ["node00"])):
-        world = World(SCENARIOS[name])
-        world.add("large", 60000, nodes)
-        assert all_failures_tolerated(world)
+        simulated = SimulatedCluster(SCENARIOS[name])
+        simulated.add("large", 60000, nodes)
+        assert all_failures_tolerated(simulated)
         for other in ("node01", "node04", "node07", "node10")[: 1 if name == "drbd" else 4]:
-            world.add(f"on {other}", 10000, [other, "node02"] if name == "drbd" else [other])
+            simulated.add(f"on {other}", 10000, [other, "node02"] if name == "drbd" else [other])
         kept = name == "groups"  # node03, node06 and node09 are in the same group
-        assert all_failures_tolerated(world) is kept
+        assert all_failures_tolerated(simulated) is kept
         if kept:
             for other in ("node03", "node06", "node09"):
-                world.add(f"on {other}", 10000, [other])
-            assert not all_failures_tolerated(world)
+                simulated.add(f"on {other}", 10000, [other])
+            assert not all_failures_tolerated(simulated)
 
 
 def test_table_and_picture_name_every_policy() -> None:
@@ -124,7 +124,7 @@ def chosen(document: Json, strategy: str) -> list[str]:
     return nodes
 
 
-def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
+def cluster_document(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
     """Return nodes of 10000 MiB with `used` MiB in use, and a request on shared storage."""
     residents = {
         f"i{k}": rbd(f"node{k + 1}", memory=memory,
@@ -137,15 +137,19 @@ def world(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> Json:
 
 def test_best_fit_chooses_the_fullest_node_with_capacity() -> None:
     """Best fit chooses the fullest node with capacity for the instance."""
-    assert chosen(world(1000, 8000, 4000, memory=1500), "best-fit") == ["node2"]
-    assert chosen(world(1000, 8000, 4000, memory=2500), "best-fit") == ["node3"]
+    assert chosen(cluster_document(1000, 8000, 4000, memory=1500), "best-fit") == ["node2"]
+    assert chosen(cluster_document(1000, 8000, 4000, memory=2500), "best-fit") == ["node3"]
 
 
 def test_dot_product_multiplies_requested_and_free_amounts() -> None:
     """The dot product chooses the node with free amounts like those requested."""
     cpus = (40, 2)
-    assert chosen(world(2000, 6000, cpus=cpus, memory=3000, vcpus=1), "dot-product") == ["node1"]
-    assert chosen(world(2000, 6000, cpus=cpus, memory=100, vcpus=16), "dot-product") == ["node2"]
+    assert chosen(cluster_document(2000, 6000, cpus=cpus, memory=3000, vcpus=1), "dot-product") == [
+        "node1"
+    ]
+    assert chosen(cluster_document(2000, 6000, cpus=cpus, memory=100, vcpus=16), "dot-product") == [
+        "node2"
+    ]
 
 
 def test_fgd_leaves_no_memory_that_fits_no_instance() -> None:
@@ -153,14 +157,14 @@ def test_fgd_leaves_no_memory_that_fits_no_instance() -> None:
 
     50 MiB on node2 leave capacity for an instance of 4000 MiB; 150 MiB would leave too little.
     """
-    assert chosen(world(3000, 5900, 4000, memory=150), "fgd") == ["node1"]
-    assert chosen(world(3000, 5900, 4000, memory=50), "fgd") == ["node2"]
-    assert chosen(world(3000, 5900, 4000, memory=150), "best-fit") == ["node2"]
+    assert chosen(cluster_document(3000, 5900, 4000, memory=150), "fgd") == ["node1"]
+    assert chosen(cluster_document(3000, 5900, 4000, memory=50), "fgd") == ["node2"]
+    assert chosen(cluster_document(3000, 5900, 4000, memory=150), "best-fit") == ["node2"]
 
 
 def test_headroom_excludes_the_failed_node() -> None:
     """Headroom leaves out the node that fails: using the empty node reduces it least."""
-    assert chosen(world(0, 9300, 9000, memory=600), "headroom") == ["node1"]
+    assert chosen(cluster_document(0, 9300, 9000, memory=600), "headroom") == ["node1"]
 
 
 def test_rankings_of_secondaries_choose_primary_and_secondary() -> None:
@@ -270,15 +274,15 @@ def test_loss_equals_the_best_of_all_assignments(seed: int) -> None:
     assert rejections._loss(sizes, room) == (min(map(len, left_out)), min(map(sum, left_out)))
 
 
-def _world(*nodes: tuple[int, ...], free: int) -> World:
+def _simulated(*nodes: tuple[int, ...], free: int) -> SimulatedCluster:
     """Return a cluster with instances of the given MiB, and `free` MiB on each node."""
-    world = World(SCENARIOS["shared"]._replace(memory=(65536,) * len(nodes)))
-    for node in world.nodes.values():
+    simulated = SimulatedCluster(SCENARIOS["shared"]._replace(memory=(65536,) * len(nodes)))
+    for node in simulated.nodes.values():
         node["free_memory"] = free + 1
     for k, sizes in enumerate(nodes):
         for size in sizes:
-            world.add(f"i{len(world.instances)}", size, [world.names[k]])
-    return world
+            simulated.add(f"i{len(simulated.instances)}", size, [simulated.names[k]])
+    return simulated
 
 
 @pytest.mark.parametrize(
@@ -294,7 +298,7 @@ def test_rejection_is_counted_under_its_cause(
     nodes: list[tuple[int, ...]], memory: int, cause: str
 ) -> None:
     """Each rejected request is counted under its cause."""
-    assert rejections._cause(_world(*nodes, free=10), memory) == cause
+    assert rejections._cause(_simulated(*nodes, free=10), memory) == cause
 
 
 def test_report_counts_each_rejection_once(capsys: pytest.CaptureFixture[str]) -> None:

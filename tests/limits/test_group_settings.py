@@ -18,7 +18,7 @@ BUSY = {"memory": 512, "vcpus": 4, "disk_template": "rbd"}
 """The resources of an instance that uses all virtual cpus of a node with one cpu."""
 
 
-def world(*, tagged: str, tag: str = LENIENT, groups: int = 2) -> Json:
+def scenario(*, tagged: str, tag: str = LENIENT, groups: int = 2) -> Json:
     """Return groups g1, g2, ... of two nodes each; the group `tagged` has the tag.
 
     In group 1, instance drbd1 is on node1 and node2, where busy1 uses all cpus; and so on.
@@ -55,7 +55,7 @@ def test_failover_ignores_soft_limits_only_in_the_group_with_the_setting(
 
     The secondary has no free cpus, which is a soft limit.
     """
-    found = moved(evacuation(world(tagged=tagged), names))
+    found = moved(evacuation(scenario(tagged=tagged), names))
     assert set(found) == {tagged.replace("g", "drbd")}
 
 
@@ -65,7 +65,7 @@ def test_shared_move_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
     """A move on shared storage violates soft limits only in the group with the setting."""
-    made = world(tagged=tagged)
+    made = scenario(tagged=tagged)
     for name, home in (("a", "node1"), ("b", "node3")):
         made["instances"][name] = rbd(home, memory=512)
     assert set(moved(evacuation(made, names))) == {{"g1": "a", "g2": "b"}[tagged]}
@@ -77,7 +77,7 @@ def test_change_of_group_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
     """`change-group` violates soft limits only in a target group with the setting."""
-    made = world(tagged=tagged, groups=3)
+    made = scenario(tagged=tagged, groups=3)
     for number in (2, 3):
         made["instances"][f"more{number}"] = instance(f"node{2 * number - 1}", **BUSY)
     for name in names:
@@ -108,7 +108,7 @@ def test_batch_ignores_soft_limits_only_in_the_group_with_the_setting(
     Each instance needs five cpus, more than any node provides.
     """
     for options in ((), ("--exact-search=no",)):
-        result = respond(batch(world(tagged=tagged), wanted, vcpus=5, memory=256), *options)[
+        result = respond(batch(scenario(tagged=tagged), wanted, vcpus=5, memory=256), *options)[
             "result"
         ]
         assert [name for name, _ in result[0]] == [{"g1": "a", "g2": "b"}[tagged]]

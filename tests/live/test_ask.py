@@ -12,8 +12,8 @@ from iallocator.wire.validation import problems
 from tests.builders import Json
 from tests.command import printed, run
 
+from .cluster_answers import luxi_answer, rapi_answers, write_answers
 from .fakes import fake_luxi
-from .worlds import luxi_answer, rapi_answers, write_answers
 
 Capture = pytest.CaptureFixture[str]
 

@@ -24,6 +24,7 @@ from tests.builders import Json
 from tests.command import COMMAND, ENVIRONMENT, Done, run
 from tests.patience import PATIENCE
 
+from .cluster_answers import luxi_answer, rapi_answers, write_answers
 from .faulty import (
     CONNECTING,
     HTTP_FAULTS,
@@ -37,7 +38,6 @@ from .faulty import (
     faulty_rapi,
     http,
 )
-from .worlds import luxi_answer, rapi_answers, write_answers
 
 COMMANDS = {
     "ask": ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain"],

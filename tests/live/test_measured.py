@@ -16,7 +16,7 @@ from iallocator.sources.live import measured
 from tests.builders import Json
 from tests.command import printed
 
-from .worlds import rapi_answers, write_answers
+from .cluster_answers import rapi_answers, write_answers
 
 Capture = pytest.CaptureFixture[str]
 

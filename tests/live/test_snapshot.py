@@ -12,9 +12,9 @@ from iallocator.cli import main
 from iallocator.wire.validation import problems
 from tests.command import json_of, printed
 
+from .cluster_answers import rapi_answers, write_answers
 from .fakes import fake_luxi
 from .test_recorded import RECORDED, needs_hbal, ours, recorded_luxi, theirs
-from .worlds import rapi_answers, write_answers
 
 Capture = pytest.CaptureFixture[str]
 

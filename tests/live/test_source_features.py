@@ -12,8 +12,8 @@ import pytest
 from iallocator.cli import main
 from tests.builders import Json
 
+from .cluster_answers import luxi_answer, rapi_answers, write_answers
 from .fakes import fake_luxi
-from .worlds import luxi_answer, rapi_answers, write_answers
 
 Capture = pytest.CaptureFixture[str]
 Change = Callable[[Json], object]

@@ -14,9 +14,9 @@ import pytest
 from tests.builders import Json
 from tests.command import Done, run, without_identity
 
+from .cluster_answers import luxi_answer, node, rapi_answers, write_answers
 from .fakes import Raw, fake_luxi, fake_rapi
 from .test_faulty_servers import COMMANDS, words_of
-from .worlds import luxi_answer, node, rapi_answers, write_answers
 
 Capture = pytest.CaptureFixture[str]
 

@@ -14,13 +14,13 @@ from iallocator.wire.validation import problems
 from tests.builders import Json
 from tests.command import run
 
+from .cluster_answers import instance, luxi_answer, node, rapi_answers
 from .fakes import Raw, fake_luxi, fake_rapi
-from .worlds import instance, luxi_answer, node, rapi_answers
 
 OWN = "xenvg"
 
 
-def world() -> Json:
+def scenario() -> Json:
     """Return a cluster of four nodes; two of them also have the volume group fast."""
     answers = rapi_answers()
     answers["info"]["volume_group_name"] = OWN
@@ -151,7 +151,7 @@ def test_volume_groups_are_read_by_jobs(by: str, tmp_path: Path) -> None:
 
     The cluster's own volume group is called ``lvm``.
     """
-    document, kinds = snapshot(world(), tmp_path, by, "--volume-groups")
+    document, kinds = snapshot(scenario(), tmp_path, by, "--volume-groups")
     assert document["nodes"]["node2"]["volume_groups"] == [
         {"name": "lvm", "total": 9000, "free": 5000}, {"name": "fast", "total": 4000, "free": 700},
     ]  # fmt: skip
@@ -167,7 +167,7 @@ def test_volume_groups_are_read_by_jobs(by: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("by", ["luxi", "rapi"])
 def test_no_job_runs_without_the_option(by: str, tmp_path: Path) -> None:
     """Without --volume-groups, no job runs, and the document has no volume groups."""
-    document, kinds = snapshot(world(), tmp_path, by)
+    document, kinds = snapshot(scenario(), tmp_path, by)
     assert not kinds
     assert "volume_groups" not in str(document)
 
@@ -175,7 +175,7 @@ def test_no_job_runs_without_the_option(by: str, tmp_path: Path) -> None:
 def test_no_job_runs_with_compat_hail(tmp_path: Path) -> None:
     """With --compat hail, no job runs, as htools read one volume group per node."""
     queue = Queue()
-    with fake_luxi(tmp_path, luxi(world(), queue)) as server:
+    with fake_luxi(tmp_path, luxi(scenario(), queue)) as server:
         done = run("check", "--volume-groups", "--compat=hail", f"-L{server.path}")
     assert done.returncode == 0, done.stderr
     assert not queue.jobs
@@ -188,7 +188,7 @@ def test_disks_are_not_asked_for_if_all_are_in_one_volume_group(
     """Jobs for disks run only if a node has more than one volume group."""
     monkeypatch.setitem(SIZES, "node1", {OWN: (9000, 5000)})
     monkeypatch.setitem(SIZES, "node2", {OWN: (9000, 5000)})
-    document, kinds = snapshot(world(), tmp_path, by, "--volume-groups")
+    document, kinds = snapshot(scenario(), tmp_path, by, "--volume-groups")
     assert set(kinds) == {"OP_NODE_QUERY_STORAGE"}
     assert "vg" not in document["instances"]["db"]["disks"][0]
     assert document["nodes"]["node1"]["volume_groups"] == [
@@ -198,7 +198,7 @@ def test_disks_are_not_asked_for_if_all_are_in_one_volume_group(
 
 def test_offline_nodes_are_not_asked_by_rapi(tmp_path: Path) -> None:
     """Through RAPI, no job runs for an offline node, which then has no volume groups."""
-    answers = world()
+    answers = scenario()
     answers["nodes"][2] = node("node3", offline=True)
     _, kinds = snapshot(answers, tmp_path, "rapi", "--volume-groups")
     assert kinds.count("OP_NODE_QUERY_STORAGE") == 3
@@ -210,7 +210,7 @@ def test_commands_enforce_volume_groups_of_a_running_cluster(tmp_path: Path) -> 
     for more in ((), ("--volume-groups",)):
         folder = tmp_path / str(len(more))
         folder.mkdir()
-        with fake_luxi(folder, luxi(world(), Queue())) as server:
+        with fake_luxi(folder, luxi(scenario(), Queue())) as server:
             done = run("ask", "evacuate", "node2", f"-L{server.path}", "--n1=off", *more)
         found[more] = " ".join(done.stdout.decode().split())
     assert "storage pool" not in found[()]
@@ -230,10 +230,10 @@ def test_job_that_fails_is_one_line(
 ) -> None:
     """A failed job is reported in one line with the job and the reason."""
     if by == "luxi":
-        with fake_luxi(tmp_path, luxi(world(), Queue(states))) as server:
+        with fake_luxi(tmp_path, luxi(scenario(), Queue(states))) as server:
             done = run("show", "--volume-groups", f"-L{server.path}")
     else:
-        with fake_rapi(tmp_path, rapi(world(), Queue(states))) as server:
+        with fake_rapi(tmp_path, rapi(scenario(), Queue(states))) as server:
             words = ["-m", server.address, "--cacert", server.cacert]
             done = run("show", "--volume-groups", *words)
     error = done.stderr.decode()
@@ -244,7 +244,7 @@ def test_job_that_fails_is_one_line(
 
 def test_job_that_waits_too_long_is_one_line(tmp_path: Path) -> None:
     """A job that waits too long is reported in one line with the limit and a likely cause."""
-    with fake_luxi(tmp_path, luxi(world(), Queue(["waiting"]))) as server:
+    with fake_luxi(tmp_path, luxi(scenario(), Queue(["waiting"]))) as server:
         done = run("show", "--volume-groups", "--read-timeout=2", f"-L{server.path}")
     error = done.stderr.decode()
     assert done.returncode == 2
@@ -255,7 +255,7 @@ def test_job_that_waits_too_long_is_one_line(tmp_path: Path) -> None:
 
 def test_disks_that_contradict_the_instances_are_one_line(tmp_path: Path) -> None:
     """Disks that contradict the instances are reported in one line."""
-    answers = world()
+    answers = scenario()
     answers["instances"][1]["disk.sizes"] = [300, 300]
     with fake_luxi(tmp_path, luxi(answers, Queue())) as server:
         done = run("show", "--volume-groups", f"-L{server.path}")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.builders import Json, as_bytes
 from tests.command import run
-from tests.live.worlds import write_answers
+from tests.live.cluster_answers import write_answers
 
 from .running import answers_of
-from .worlds import Scenario
+from .scenarios import Scenario
 
 __all__ = ["ask", "captured", "configured", "snapshot"]
 

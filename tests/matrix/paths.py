@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tests.builders import Json
 
 from . import entry_points, planners, requests, rescues, running, shown
-from .worlds import DRBD, PAIR, PLAIN, SHARED, Scenario
+from .scenarios import DRBD, PAIR, PLAIN, SHARED, Scenario
 
 __all__ = ["PATHS", "STRATEGIES", "Path"]
 

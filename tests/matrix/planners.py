@@ -13,8 +13,8 @@ from tests import builders
 from tests import command as program
 from tests.builders import Json, as_bytes
 
-from .requests import between_world, moving_world, new_world
-from .worlds import (
+from .requests import between_scenario, moving_scenario, new_scenario
+from .scenarios import (
     BEST,
     DRBD,
     HELD,
@@ -24,8 +24,8 @@ from .worlds import (
     SOURCE,
     SPARE,
     Scenario,
+    cluster_document,
     newcomer,
-    world,
 )
 
 Build = Callable[[str, bool], Scenario]
@@ -77,7 +77,7 @@ def read_moves(scenario: Scenario, plan: Json) -> list[str]:
 
 def balance(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the node of the tested instance is overloaded."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     scenario.subject["memory"] = 1800
     if kind == DRBD:
         scenario.node(KEEPER)["total_memory"] += 1800
@@ -88,7 +88,7 @@ def balance(kind: str, split: bool) -> Scenario:
 
 def swap(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the tested instance should be swapped with another instance."""
-    scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind)
+    scenario = Scenario(cluster_document([BEST, NEXT, SOURCE, KEEPER]), kind)
     scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 256
     for name in (SOURCE, BEST):
         scenario.node(name)["total_memory"] = 8192
@@ -101,7 +101,7 @@ def swap(kind: str, split: bool) -> Scenario:
 
 def squeeze_down(kind: str, split: bool) -> Scenario:
     """Return a cluster in which squeeze can power down only the node of the tested instance."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     del scenario.document["instances"]["at-source"]
     scenario.options += ["--target-resources=0", "--minimal-resources=0", "--master-node=best"]
     return scenario
@@ -109,7 +109,7 @@ def squeeze_down(kind: str, split: bool) -> Scenario:
 
 def squeeze_up(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the tested instance's node lacks memory; `best` is on standby."""
-    scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind)
+    scenario = Scenario(cluster_document([BEST, NEXT, SOURCE, KEEPER]), kind)
     scenario.node(SOURCE)["total_memory"] = 8192
     scenario.node(NEXT)["total_memory"] = 9000
     scenario.node(KEEPER)["total_memory"] = 1024
@@ -123,7 +123,7 @@ def squeeze_up(kind: str, split: bool) -> Scenario:
 
 def reboot(kind: str, split: bool) -> Scenario:
     """Return a cluster in which only the node of the tested instance is to be rebooted."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     del scenario.document["instances"]["at-source"]
     scenario.tag(scenario.node(SOURCE), "now")
     scenario.options += ["--force", "--node-tags=now", "--full-evacuation"]
@@ -145,7 +145,7 @@ def maintain(kind: str, split: bool) -> Scenario:
 
 def repair(kind: str, split: bool) -> Scenario:
     """Return a cluster for `repair`, in which the node of the tested instance is offline."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     del scenario.document["instances"]["at-source"]
     scenario.node(SOURCE)["offline"] = True
     scenario.tag(scenario.subject, "ganeti:watcher:autorepair:reinstall")
@@ -166,7 +166,7 @@ def read_repair(scenario: Scenario, found: Json) -> list[str]:
 
 def rescue(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the node of the tested instance is to be rescued."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     del scenario.document["instances"]["at-source"]
     return scenario
 
@@ -186,7 +186,7 @@ def ask_rescue(scenario: Scenario) -> Json:
 
 def redistribute(kind: str, split: bool) -> Scenario:
     """Return a cluster for `redistribute`; the node of the tested instance is offline."""
-    scenario = between_world(kind, split=True)
+    scenario = between_scenario(kind, split=True)
     if not split:
         scenario.options.clear()
         scenario.node(KEEPER)["total_memory"] += 1024  # for what is on `best`, if that fails
@@ -197,14 +197,14 @@ def redistribute(kind: str, split: bool) -> Scenario:
 
 def compress(kind: str, split: bool) -> Scenario:
     """Return a cluster in which only the group of the tested instance can be emptied."""
-    scenario = between_world(kind, split)
+    scenario = between_scenario(kind, split)
     del scenario.document["instances"]["at-source"]
     return scenario
 
 
 def balance_groups(kind: str, split: bool) -> Scenario:
     """Return a cluster in which the group of the tested instance is overloaded."""
-    scenario = between_world(kind, split)
+    scenario = between_scenario(kind, split)
     scenario.node(SOURCE)["total_cpus"] = 2
     if split:
         scenario.node(BEST)["total_cpus"] = 32
@@ -216,7 +216,7 @@ def balance_groups(kind: str, split: bool) -> Scenario:
 
 def place(kind: str, split: bool) -> Scenario:
     """Return a cluster for a full re-placement with the tested instance among others."""
-    return moving_world(kind, split)
+    return moving_scenario(kind, split)
 
 
 def read_placement(scenario: Scenario, plan: Json) -> list[str]:
@@ -227,7 +227,7 @@ def read_placement(scenario: Scenario, plan: Json) -> list[str]:
 
 def detour(kind: str, split: bool) -> Scenario:
     """Return a swap of the tested instance with a larger one, which needs a temporary move."""
-    scenario = Scenario(world([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
+    scenario = Scenario(cluster_document([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
     for name in scenario.document["nodes"]:
         scenario.node(name)["total_memory"] = 3000 if name in (SOURCE, KEEPER) else 2000
         scenario.instance(f"at-{name}")["memory"] = 500
@@ -251,7 +251,7 @@ def exact(kind: str, split: bool) -> Scenario:
 
     The instance on the node `best` could fail over to the node ``spare``.
     """
-    scenario = new_world(kind, split)
+    scenario = new_scenario(kind, split)
     scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
     home = scenario.group_of(BEST)["name"]
     scenario.document["nodes"]["spare"] = builders.node(
@@ -268,7 +268,7 @@ def exact(kind: str, split: bool) -> Scenario:
 
 def exact_moves(kind: str, split: bool) -> Scenario:
     """Return an evacuation that only exact search completes."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
     scenario.node(SOURCE)["total_memory"] = 40000
     scenario.subject["memory"] = 28000
@@ -292,7 +292,7 @@ def capacity(kind: str, split: bool) -> Scenario:
     """Return a cluster and options for counting instances like the tested instance."""
     names = [BEST, NEXT, KEEPER, SPARE]
     groups = ["default", "second", "default", "second"] if split else ()
-    scenario = Scenario(world(names, groups), kind)
+    scenario = Scenario(cluster_document(names, groups), kind)
     if split:
         scenario.group_of(NEXT)["alloc_policy"] = "last_resort"
         scenario.options.append("--n1=off")

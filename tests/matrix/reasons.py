@@ -10,7 +10,7 @@ from textwrap import wrap
 
 from .features import FEATURES
 from .paths import PATHS, STRATEGIES
-from .worlds import DRBD, SHARED
+from .scenarios import DRBD, SHARED
 
 __all__ = ["RULES", "reason", "table"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from iallocator.cli import answer
 from tests.builders import Json
 
-from .worlds import (
+from .scenarios import (
     BEST,
     DRBD,
     KEEPER,
@@ -17,31 +17,31 @@ from .worlds import (
     SOURCE,
     SPARE,
     Scenario,
+    cluster_document,
     newcomer,
     resident,
-    world,
 )
 
 
-def new_world(kind: str, split: bool) -> Scenario:
+def new_scenario(kind: str, split: bool) -> Scenario:
     """Return the nodes of a scenario for a new tested instance, without a request."""
     nodes = [BEST, NEXT, KEEPER, *([SPARE] if kind == PAIR else [])]
     assert not (split and kind == PAIR)
     groups = ["default", "second", "second"] if split else ()
-    return Scenario(world(nodes, groups), kind)
+    return Scenario(cluster_document(nodes, groups), kind)
 
 
-def moving_world(kind: str, split: bool) -> Scenario:
+def moving_scenario(kind: str, split: bool) -> Scenario:
     """Return the tested instance on the node `source`, in the group of its target nodes."""
     assert not split
     scenario = Scenario(
-        world([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind
+        cluster_document([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind
     )
     resident(scenario)
     return scenario
 
 
-def between_world(kind: str, split: bool) -> Scenario:
+def between_scenario(kind: str, split: bool) -> Scenario:
     """Return the tested instance in a group of its own, with target nodes in other groups."""
     assert not (split and kind == PAIR)
     there = "second" if split else "default"
@@ -50,7 +50,7 @@ def between_world(kind: str, split: bool) -> Scenario:
         groups[KEEPER] = "home"
     elif not split:
         del groups[SPARE]
-    scenario = Scenario(world(list(groups), list(groups.values())), kind)
+    scenario = Scenario(cluster_document(list(groups), list(groups.values())), kind)
     if split:
         scenario.group_of(NEXT)["alloc_policy"] = "last_resort"
         scenario.options.append("--n1=off")  # each is alone in its group, but for `keeper`
@@ -60,14 +60,14 @@ def between_world(kind: str, split: bool) -> Scenario:
 
 def allocate(kind: str, split: bool) -> Scenario:
     """Return a scenario with a request for the tested instance as a new instance."""
-    scenario = new_world(kind, split)
+    scenario = new_scenario(kind, split)
     scenario.document["request"] = newcomer(kind)
     return scenario
 
 
 def multi_allocate(kind: str, split: bool) -> Scenario:
     """Return a request for a new instance after a small one that is placed first."""
-    scenario = new_world(kind, split)
+    scenario = new_scenario(kind, split)
     first = {"name": "first", "memory": 128, "restrict-to-nodes": [KEEPER]}
     if split:
         first["group_name"] = "second"
@@ -80,7 +80,7 @@ def multi_allocate(kind: str, split: bool) -> Scenario:
 
 def allocate_secondary(kind: str, split: bool) -> Scenario:
     """Return a scenario with a request that makes the plain tested instance a drbd instance."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     scenario.subject.update(disk_template="plain", nodes=[KEEPER], disk_space_total=1024)
     scenario.node(SOURCE)["total_disk"] = scenario.instance("at-source")["disk_space_total"] + 100
     scenario.document["request"] = {"type": "allocate-secondary", "name": "subject"}
@@ -89,7 +89,7 @@ def allocate_secondary(kind: str, split: bool) -> Scenario:
 
 def relocate(kind: str, split: bool) -> Scenario:
     """Return a scenario with a request to relocate the tested instance from the node `source`."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     scenario.document["request"] = {
         "type": "relocate", "name": "subject", "required_nodes": 1, "relocate_from": [SOURCE],
         "disk_space_total": scenario.subject["disk_space_total"],
@@ -101,7 +101,7 @@ def evacuate(mode: str) -> Any:
     """Return a function that builds a scenario of an evacuation in this mode."""
 
     def build(kind: str, split: bool) -> Scenario:
-        scenario = moving_world(kind, split)
+        scenario = moving_scenario(kind, split)
         scenario.document["request"] = {
             "type": "node-evacuate", "instances": ["subject"], "evac_mode": mode,
         }  # fmt: skip
@@ -112,7 +112,7 @@ def evacuate(mode: str) -> Any:
 
 def change_group(kind: str, split: bool) -> Scenario:
     """Return a scenario with a request to move the tested instance out of its group."""
-    scenario = between_world(kind, split)
+    scenario = between_scenario(kind, split)
     scenario.document["request"] = {
         "type": "change-group", "instances": ["subject"], "target_groups": [],
     }  # fmt: skip
@@ -122,7 +122,7 @@ def change_group(kind: str, split: bool) -> Scenario:
 def multi_evacuate(kind: str, split: bool) -> Scenario:
     """Return a request for new secondaries of the drbd instances on the node `source`."""
     assert kind == DRBD
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     scenario.document["request"] = {"type": "multi-evacuate", "evac_nodes": [SOURCE]}
     return scenario
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.builders import Json, as_bytes
 from tests.command import run
 
-from .requests import moving_world
-from .worlds import BEST, HELD, KEEPER, NEXT, SOURCE, SPARE, Scenario, newcomer, world
+from .requests import moving_scenario
+from .scenarios import BEST, HELD, KEEPER, NEXT, SOURCE, SPARE, Scenario, cluster_document, newcomer
 
 __all__ = [
     "ask_failures", "ask_forecast", "ask_make_room", "ask_undo", "failures", "forecast",
@@ -20,7 +20,7 @@ __all__ = [
 
 def make_room(kind: str, split: bool) -> Scenario:
     """Return a scenario in which a request fits only after a move of the tested instance."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     request = newcomer("shared", memory=2000) | {"name": "arrival", "restrict-to-nodes": [SOURCE]}
     scenario.document["request"] = request
     return scenario
@@ -28,7 +28,7 @@ def make_room(kind: str, split: bool) -> Scenario:
 
 def moved_away(kind: str, split: bool) -> Scenario:
     """Return a scenario in which a plan moved the tested instance from `best` to `source`."""
-    scenario = moving_world(kind, split)
+    scenario = moving_scenario(kind, split)
     scenario.node(SOURCE)["total_memory"] += scenario.subject["memory"]
     return scenario
 
@@ -59,7 +59,7 @@ def ask_undo(scenario: Scenario) -> Json:
 
 def failures(kind: str, split: bool) -> Scenario:
     """Return a scenario in which only node `best` can restart the tested instance."""
-    scenario = _only_best(moving_world(kind, split))
+    scenario = _only_best(moving_scenario(kind, split))
     del scenario.document["instances"]["at-source"]
     scenario.node(SOURCE)["total_memory"] = 20000
     scenario.subject["memory"] = 4000
@@ -105,7 +105,7 @@ def read_tolerated(scenario: Scenario, found: Json) -> list[str]:
 
 def forecast(kind: str, split: bool) -> Scenario:
     """Return past requests like the tested instance; only the node `best` fits one more."""
-    scenario = _only_best(Scenario(world([BEST, NEXT, KEEPER]), kind))
+    scenario = _only_best(Scenario(cluster_document([BEST, NEXT, KEEPER]), kind))
     scenario.wanted = newcomer(kind)
     scenario.options.append("--n1=off")  # no other node could take it over from `best`
     return scenario

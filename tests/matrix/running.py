@@ -12,9 +12,9 @@ from unittest import mock
 from tests.builders import Json
 from tests.command import run
 from tests.execution.running import running
-from tests.live import worlds as live
+from tests.live import cluster_answers as live
 
-from .worlds import Scenario
+from .scenarios import Scenario
 
 __all__ = ["answers_of", "ask_executed", "read_executed"]
 

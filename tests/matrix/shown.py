@@ -9,15 +9,15 @@ from pathlib import Path
 from tests.builders import Json, as_bytes
 from tests.command import run
 
-from .requests import between_world, moving_world
-from .worlds import Scenario
+from .requests import between_scenario, moving_scenario
+from .scenarios import Scenario
 
 __all__ = ["cluster", "report", "show"]
 
 
 def cluster(kind: str, split: bool) -> Scenario:
     """Return a scenario with the tested instance on the node `source`, without a request."""
-    return between_world(kind, split) if split else moving_world(kind, split)
+    return between_scenario(kind, split) if split else moving_scenario(kind, split)
 
 
 def show(scenario: Scenario) -> Json:

@@ -14,7 +14,7 @@ from .planners import RejectedError, read_moves
 from .reasons import RULES, reason, table
 from .requests import respond
 from .running import read_executed
-from .worlds import BEST, NEXT, PAIR, SOURCE, Scenario
+from .scenarios import BEST, NEXT, PAIR, SOURCE, Scenario
 
 PAIRS = [(feature, path) for feature in FEATURES for path in PATHS]
 

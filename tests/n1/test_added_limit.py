@@ -59,7 +59,7 @@ def few_primaries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_limits, "_KNOWN", {})
 
 
-def world(rng: Random, kind: str, most: int = 5 * MOST) -> Case:
+def scenario(rng: Random, kind: str, most: int = 5 * MOST) -> Case:
     """Return four nodes with memory for about `MOST` instances each.
 
     `most` limits the instances of a node in both roles; `kind` is their disk template.
@@ -169,7 +169,7 @@ def test_check_equals_brute_force(kind: str, mode: str) -> None:
     """
     reported: Counter[bool] = Counter()
     for seed in range(25):
-        case = world(Random(f"added/{kind}/{seed}"), kind)
+        case = scenario(Random(f"added/{kind}/{seed}"), kind)
         state, rules = case.state, case.context.rules(mode)
         filling = FailureTolerance(state, Rules(mode), kernels=case.context.kernels)
         before = tolerated(case, rules)
@@ -199,7 +199,7 @@ def test_simultaneous_failures_equal_brute_force(kind: str) -> None:
     """With an added limit, the loss for each pair of nodes is the least by brute force."""
     reported: Counter[bool] = Counter()
     for seed in range(12):
-        case = world(Random(f"joint/{kind}/{seed}"), kind)
+        case = scenario(Random(f"joint/{kind}/{seed}"), kind)
         failures = UnrestartedSearch(case.state, Rules("no-new"))
         for pair in combinations(range(4), 2):
             found = failures.lost(pair)
@@ -220,7 +220,7 @@ def test_instance_that_cannot_fail_over_keeps_its_place_as_secondary(
     for role in (PRIMARY, SECONDARY):
         monkeypatch.setattr(role, "checks", (*(c for c in role.checks if c is not FEW), BOTH))
     for seed in range(125, 135):
-        case = world(Random(f"joint/{kind}/{seed}"), kind, most=MOST)
+        case = scenario(Random(f"joint/{kind}/{seed}"), kind, most=MOST)
         failures = UnrestartedSearch(case.state, Rules("no-new"))
         for pair in combinations(range(4), 2):
             expected = least_lost(case, pair, both=True)[0]
@@ -236,7 +236,7 @@ def test_plan_keeps_n1_by_brute_force(kind: str, mode: str) -> None:
     """
     reported: Counter[bool] = Counter()
     for seed in range(20):
-        case = world(Random(f"plan/{kind}/{seed}"), kind)
+        case = scenario(Random(f"plan/{kind}/{seed}"), kind)
         group, rules = case.cluster.groups[0], Rules("no-worse" if mode == "no-worse" else "no-new")
         failures = FailureTolerance(case.state, plan_rules(mode), group=group)
         failures.measure()
@@ -270,7 +270,7 @@ def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode:
     """
     found: Counter[bool] = Counter()
     for seed in range(20):
-        case = world(Random(f"verifier/{kind}/{seed}"), kind)
+        case = scenario(Random(f"verifier/{kind}/{seed}"), kind)
         group, rules = case.cluster.groups[0], plan_rules("no-new")
         settings = Settings()
         settings.n1 = mode
@@ -309,7 +309,7 @@ def test_simulation_in_arrays_equals_one_by_one(kind: str, monkeypatch: pytest.M
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_ARRAYS", 0)
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_LOADED_ARRAYS", 0)
     for seed in range(30):
-        case = world(Random(f"arrays/{kind}/{seed}"), kind)
+        case = scenario(Random(f"arrays/{kind}/{seed}"), kind)
         rules = Rules("no-new")
         lost = [index for index, alive in enumerate(tolerated(case, rules)) if not alive]
         assert list(case.simulation_of(rules).lost(alone(range(4)))) == alone(lost), seed
@@ -317,7 +317,7 @@ def test_simulation_in_arrays_equals_one_by_one(kind: str, monkeypatch: pytest.M
 
 def test_failover_plan_by_memory_alone_is_not_made() -> None:
     """With an added limit, no failover plan is made from memory alone."""
-    case = world(Random("proofs"), "rbd")
+    case = scenario(Random("proofs"), "rbd")
     assert (
         FailureTolerance(case.state, Rules("no-worse")).failover_plan(case.cluster.groups[0])
         is None

@@ -67,7 +67,7 @@ def lost_if(document: Json, failing: str) -> tuple[int, int]:
     return least_lost(sorted(items, key=lambda i: -i[0]), room)
 
 
-def world(rng: Random, template: str) -> Json:
+def scenario(rng: Random, template: str) -> Json:
     """Return four nodes of 2000 MiB, filled by half or more.
 
     With `template` "mixed", instances have different templates.
@@ -101,7 +101,7 @@ def test_losses_are_those_of_a_plain_search(template: str) -> None:
     """With no-worse, the losses of failures are the least that a plain search finds."""
     lossy = 0
     for seed in range(40):
-        document = world(Random(f"losses/{template}/{seed}"), template)
+        document = scenario(Random(f"losses/{template}/{seed}"), template)
         cluster = model_of(document)
         group = cluster.groups[0]
         check = FailureTolerance(State(cluster), plan_rules("no-worse", None), group=group)
@@ -121,7 +121,7 @@ def test_no_worse_lets_no_failure_lose_more_than_a_plain_search_finds(template: 
     """
     reported: Counter[tuple[bool, bool]] = Counter()
     for seed in range(40):
-        document = world(Random(f"no-worse/{template}/{seed}"), template)
+        document = scenario(Random(f"no-worse/{template}/{seed}"), template)
         case = context_of(document, "no-worse")
         check = case.context.tolerance(case.context.all_nodes())
         before = {name: lost_if(document, name) for name in document["nodes"]}

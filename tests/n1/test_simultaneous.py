@@ -24,7 +24,7 @@ POOL = "iallocator:pool:external:fast"
 TOGETHER = "iallocator:colocate:must:u"
 
 
-def world(seed: int, template: str) -> Json:
+def scenario(seed: int, template: str) -> Json:
     """Return five nearly full nodes in racks, one in two of them, with instances of few sizes.
 
     With template "bound", some instances need a pool that not all nodes have access to, and two
@@ -98,7 +98,7 @@ def test_joint_failures_and_racks_lose_the_expected_instances(template: str) -> 
     """
     losing = tolerated = 0
     for seed in range(25):
-        document = world(seed, template)
+        document = scenario(seed, template)
         read = model_of(document)
         found = examine_failures(State(read), 2, racks=True, relations=relations_of(read))
         assert found.sets
@@ -143,7 +143,7 @@ def test_earlier_pairs_do_not_use_up_the_operations_of_a_pair() -> None:
 @pytest.mark.parametrize("template", [*MIXED, "mixed"])
 def test_joint_failures_leave_the_state_unchanged(template: str) -> None:
     """The analysis of joint failures of two or three nodes leaves the state unchanged."""
-    document = world(3, template)
+    document = scenario(3, template)
     state = State(model_of(document))
     joint = FailureTolerance(state, Rules("no-new"))
     for nodes in combinations(range(5), 3):
@@ -155,7 +155,7 @@ def test_failures_of_racks_simulated_in_arrays_equal_one_by_one() -> None:
     """If nodes are in racks, the simulation in arrays finds the failures of the one by one."""
     reported = set()
     for seed in range(30):
-        document = world(seed, "rbd" if seed % 3 else "drbd")
+        document = scenario(seed, "rbd" if seed % 3 else "drbd")
         for number in range(30):  # enough to move for arrays to be of use
             home = f"node{1 + number % 5}"
             one = rbd(home, memory=Random(seed + number).choice((0, 20, 40)))  # fmt: skip

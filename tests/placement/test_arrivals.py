@@ -13,7 +13,7 @@ from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
 from tests.matrix.documents import tagged
 from tests.model.make import model_of
-from tests.storage.worlds import super_cluster
+from tests.storage.scenarios import super_cluster
 
 
 def one_by_one(context: Context, group: Group, instance: Instance) -> dict[int, str]:

@@ -23,7 +23,7 @@ from tests.command import json_of, printed
 from tests.schemas import conforms
 from tests.seeds import seeds
 
-from .worlds import problem_of, worlds
+from .scenarios import problem_of, scenarios
 
 LIMITS = PlanLimits(Settings())
 
@@ -37,7 +37,7 @@ def snapshot(state: State) -> tuple[object, ...]:
 def test_balance_plan_executed_on_the_model_violates_no_limit() -> None:
     """During each step of a balance plan, the nodes are online and have enough capacity."""
     moves = 0
-    for name, cluster, group in worlds(seeds(8, 30, 400)):
+    for name, cluster, group in scenarios(seeds(8, 30, 400)):
         place = problem_of(cluster, group)
         plan = GroupBalancer(place, StopCriteria()).run()
         assert verify_moves(place.state, plan.entries, LIMITS) == [], name
@@ -47,7 +47,7 @@ def test_balance_plan_executed_on_the_model_violates_no_limit() -> None:
 
 def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
     """Each move of balance lowers the score, and the last stated score is that of the cluster."""
-    for name, cluster, group in worlds(seeds(8, 20, 430)):
+    for name, cluster, group in scenarios(seeds(8, 20, 430)):
         place = problem_of(cluster, group)
         plan = GroupBalancer(place, StopCriteria()).run()
         scores = [plan.before, *(entry.score for entry in plan.entries)]
@@ -60,7 +60,7 @@ def test_balance_score_falls_with_every_move_and_is_the_true_one() -> None:
 @pytest.mark.slow
 def test_balance_restores_the_state_exactly() -> None:
     """Planning by balance restores the state exactly after all its tentative moves."""
-    for name, cluster, group in worlds(range(450, 460)):
+    for name, cluster, group in scenarios(range(450, 460)):
         place = problem_of(cluster, group)
         before = snapshot(place.state)
         GroupBalancer(place, StopCriteria(compound=True)).run()
@@ -71,7 +71,7 @@ def test_balance_restores_the_state_exactly() -> None:
 def test_balance_with_compound_moves_ends_no_higher() -> None:
     """With swaps and chains, `balance` never ends with a higher score than without them."""
     lower = 0
-    for name, cluster, group in worlds(range(460, 480)):
+    for name, cluster, group in scenarios(range(460, 480)):
         place = problem_of(cluster, group)
         greedy = GroupBalancer(place, StopCriteria()).run()
         ahead = GroupBalancer(place, StopCriteria(compound=True)).run()
@@ -83,7 +83,7 @@ def test_balance_with_compound_moves_ends_no_higher() -> None:
 
 def test_balance_with_a_traffic_limit_keeps_it_and_beats_the_cut_plan() -> None:
     """With a traffic limit, `balance` ends no worse than its unlimited plan cut at that traffic."""
-    for name, cluster, group in worlds(seeds(6, 20, 480)):
+    for name, cluster, group in scenarios(seeds(6, 20, 480)):
         place = problem_of(cluster, group)
         free = GroupBalancer(place, StopCriteria()).run()
         cost = free.copied / 3

@@ -13,7 +13,7 @@ from iallocator.n1.tolerance import FailureTolerance
 from tests.builders import Json, cluster, instance, rbd
 from tests.command import json_of
 from tests.model.make import model_of
-from tests.n1.test_no_worse import lost_if, world
+from tests.n1.test_no_worse import lost_if, scenario
 from tests.seeds import seeds
 
 from .failures import intolerable, intolerable_in
@@ -51,10 +51,10 @@ def _balance(document: Json, *options: str) -> Json:
 
 def _after(document: Json, plan: Json) -> set[str]:
     """Return the nodes with failures that are not tolerated after `plan`."""
-    world = model_of(document)
-    state = State(world)
-    by_name = {node.name: node.index for node in world.nodes}
-    instances = {one.name: one for one in world.instances}
+    scenario = model_of(document)
+    state = State(scenario)
+    by_name = {node.name: node.index for node in scenario.nodes}
+    instances = {one.name: one for one in scenario.instances}
     for move in plan["moves"]:
         one = instances[move["instance"]]
         state.remove(one, state.where[one.name])
@@ -147,15 +147,15 @@ def test_kept_tolerance_equals_the_simulation_after_every_move(mode: str) -> Non
     """After each random move, the updated bounds of N+1 equal the result of a simulation."""
     rejected = kept = 0
     for seed in SEEDS:
-        world = model_of(_tight(seed))
-        state, rng = State(world), Random(seed)
-        failures = FailureTolerance(state, plan_rules(mode), group=world.groups[0])
+        scenario = model_of(_tight(seed))
+        state, rng = State(scenario), Random(seed)
+        failures = FailureTolerance(state, plan_rules(mode), group=scenario.groups[0])
         failures.measure()
         guard = failures.comparison.guard()
         for _ in range(30):
-            one = rng.choice(world.instances)
+            one = rng.choice(scenario.instances)
             before = state.where[one.name]
-            after = tuple(rng.sample(range(len(world.nodes)), len(before)))
+            after = tuple(rng.sample(range(len(scenario.nodes)), len(before)))
             state.remove(one, before)
             state.place(one, after)
             expected = not failures.comparison.broken()
@@ -202,14 +202,14 @@ def test_tolerance_of_two_states_is_that_of_each(mode: str) -> None:
     """The N+1 results kept for one state are not used for another state of equal size."""
     differed = 0
     for seed in seeds(3, 20):
-        world, rng = model_of(_tight(seed)), Random(seed)
-        group, states = world.groups[0], (State(world), State(world))
+        scenario, rng = model_of(_tight(seed)), Random(seed)
+        group, states = scenario.groups[0], (State(scenario), State(scenario))
         kept = FailureTolerance(states[0], plan_rules(mode), group=group)
         kept.measure()
         for _ in range(3):
             found = []
             for state in states:
-                moved = rng.choice(world.instances)
+                moved = rng.choice(scenario.instances)
                 count = len(moved.nodes)
                 state.remove(moved, state.where[moved.name])
                 state.place(moved, tuple(rng.sample(group.nodes, count)))
@@ -248,7 +248,7 @@ def test_plan_by_default_leaves_no_failure_that_loses_more(template: str) -> Non
     """After a plan with default options, no node failure loses more instances or memory."""
     moved = 0
     for seed in seeds(2, 60):
-        document = world(Random(f"plans/{template}/{seed}"), template)
+        document = scenario(Random(f"plans/{template}/{seed}"), template)
         del document["request"]
         before = {name: lost_if(document, name) for name in document["nodes"]}
         for words in COMMANDS:

@@ -25,7 +25,7 @@ TOLERANCE = 1.5e-8
 Output = pytest.CaptureFixture[str]
 
 
-def worlds(seeds: range, folder: Path) -> list[tuple[Path, str]]:
+def scenarios(seeds: range, folder: Path) -> list[tuple[Path, str]]:
     """Return text files of generated clusters, each with the name of its first group."""
     found = []
     for seed in seeds:
@@ -49,7 +49,7 @@ def test_balance_commands_on_generated_clusters_are_those_of_hbal(
 ) -> None:
     """`balance -C` prints the same gnt-instance commands in the same job sets as hbal."""
     compared = 0
-    for path, group in worlds(seeds(14, 20, 270), tmp_path):
+    for path, group in scenarios(seeds(14, 20, 270), tmp_path):
         peer = hbal(path, "-C", "-G", group)
         if peer is None or not peer.moves:
             continue
@@ -67,7 +67,7 @@ def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
 ) -> None:
     """`balance -S` saves the states before and after; hbal computes the stated scores from them."""
     compared = 0
-    for path, group in worlds(seeds(6, 15, 290), tmp_path):
+    for path, group in scenarios(seeds(6, 15, 290), tmp_path):
         options = ["balance", "--compat=hail", "--json", "-t", str(path), "-G", group]
         main([*options, "-S", str(tmp_path / "saved")])
         scores = json.loads(capsys.readouterr().out)["scores"]
@@ -83,7 +83,7 @@ def test_balance_print_nodes_and_instances_shows_both_moments(
     tmp_path: Path, capsys: Output
 ) -> None:
     """-p and --print-instances print nodes and instances before and after the plan, to stderr."""
-    path, group = worlds(range(290, 291), tmp_path)[0]
+    path, group = scenarios(range(290, 291), tmp_path)[0]
     lines = path.read_text().split("\n\n")
     fields = [line.split("|") for line in lines[1].split()]
     nodes = [one[0] for one in fields if one[8] == group]

@@ -30,8 +30,8 @@ def test_tolerance_after_placements_of_all_kinds_equals_a_new_one(seed: int, mod
     """After any placements, the updated N+1 check gives the results of a new N+1 check."""
     rng, nodes = Random(seed), range(4)
     held = {f"i{k}": rbd(f"node{k % 4 + 1}", memory=3500) for k in nodes}
-    world = read_cluster(cluster(4, instances=held), Reading(static_kvm_memory=0))
-    state = State(world)
+    scenario = read_cluster(cluster(4, instances=held), Reading(static_kvm_memory=0))
+    state = State(scenario)
     kernels, rules = Kernels(state, ()), Rules(mode)
     kept, seen = FailureTolerance(state, rules, kernels=kernels), set()
     for number in range(12):

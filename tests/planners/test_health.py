@@ -17,14 +17,14 @@ from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.moving import Mover
 
 from .failures import intolerable_in
-from .worlds import worlds
+from .scenarios import scenarios
 
 
 @pytest.mark.parametrize("mode", ["no-new", "strict"])
 def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
     """`check`, `redistribute` and the limits of plans name the same failing nodes of a group."""
     found = 0
-    for name, cluster, group in worlds(range(20)):
+    for name, cluster, group in scenarios(range(20)):
         state, settings = State(cluster), Settings()
         settings.n1 = mode
         simulated = intolerable_in(state)
@@ -45,7 +45,7 @@ def test_health_of_a_group_is_the_same_for_every_planner(mode: str) -> None:
 def test_health_by_sums_is_that_of_simulated_failures() -> None:
     """Each result of sums on the health of a group is confirmed by simulated failures."""
     found = 0
-    for name, cluster, group in worlds(range(20)):
+    for name, cluster, group in scenarios(range(20)):
         state = State(cluster)
         played = Simulation.of_group(state, group, Rules("strict"))
         expected = {cluster.nodes[i].name for i in group.nodes if played.fail((i,)) is not None}
@@ -60,7 +60,7 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
 def test_first_failure_not_tolerated_is_the_first_of_all(mode: str) -> None:
     """The search for one failure that is not tolerated returns the first of all such failures."""
     found = 0
-    for number, (name, cluster, group) in enumerate(worlds(range(20))):
+    for number, (name, cluster, group) in enumerate(scenarios(range(20))):
         state, draw = State(cluster), random.Random(number)
         failures = FailureTolerance(State(cluster), plan_rules(mode), group=group)
         failures.measure()

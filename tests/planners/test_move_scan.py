@@ -25,13 +25,13 @@ from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import ScalarKernel, terms_of
 from tests.seeds import seeds
 
-from .worlds import problem_of, worlds
+from .scenarios import problem_of, scenarios
 
 
 def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
     """The scan predicts for each move the score that the cluster has after it."""
     compared = 0
-    for name, cluster, group in worlds(seeds(8, 30, 300)):
+    for name, cluster, group in scenarios(seeds(8, 30, 300)):
         place = problem_of(cluster, group)
         for found in place.scan().lowest(40, 40):
             with place.state.trial():
@@ -52,7 +52,7 @@ def test_scan_scores_are_those_of_the_scalar_kernel() -> None:
 def test_refreshed_scan_equals_a_new_one(rules: MoveRules) -> None:
     """After random moves, a refreshed scan ranks moves as a new scan does."""
     rng = Random(5)
-    for name, cluster, group in worlds(seeds(6, 15, 330)):
+    for name, cluster, group in scenarios(seeds(6, 15, 330)):
         place = problem_of(cluster, group, rules)
         scan = place.scan()
         for _ in range(4):
@@ -75,7 +75,7 @@ def test_refreshed_scan_equals_a_new_one(rules: MoveRules) -> None:
 def test_scan_refreshed_after_several_moves_finds_what_a_new_one_finds() -> None:
     """A scan that was refreshed only after several moves ranks moves as a new scan does."""
     rng, compared = Random(6), 0
-    for name, cluster, group in worlds(seeds(6, 15, 340)):
+    for name, cluster, group in scenarios(seeds(6, 15, 340)):
         place = problem_of(cluster, group)
         scan = place.scan()
         for _ in range(3):
@@ -99,7 +99,7 @@ def test_scan_refreshed_after_several_moves_finds_what_a_new_one_finds() -> None
 
 def test_scan_best_is_the_lowest_of_all_moves() -> None:
     """The best move of a scan is the lowest of all, though a bound skips most exact scores."""
-    for name, cluster, group in worlds(seeds(6, 20, 345)):
+    for name, cluster, group in scenarios(seeds(6, 20, 345)):
         scan = problem_of(cluster, group).scan()
         best = scan.best()
         every = scan.lowest(10**6, 10**6)
@@ -111,7 +111,7 @@ def test_scan_best_is_the_lowest_of_all_moves() -> None:
 def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
     """While instances move, kept bounds never exclude the best move of a scan."""
     rng, compared = Random(7), 0
-    for name, cluster, group in worlds(seeds(6, 20, 365)):
+    for name, cluster, group in scenarios(seeds(6, 20, 365)):
         problem = problem_of(cluster, group)
         scan = problem.scan()
         for step in range(8):
@@ -130,7 +130,7 @@ def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
 def test_scan_trial_restores_every_number() -> None:
     """A trial of a scan restores all its values, and the moves that it excluded."""
     changed = 0
-    for name, cluster, group in worlds(seeds(4, 20, 470)):
+    for name, cluster, group in scenarios(seeds(4, 20, 470)):
         problem = problem_of(cluster, group)
         scan = problem.scan()
         for move in scan.lowest(5, 1):
@@ -148,7 +148,7 @@ def test_scan_trial_restores_every_number() -> None:
 def test_scan_best_below_a_limit_is_the_best() -> None:
     """A scan with a limit finds the best move if its score is within the limit."""
     within = 0
-    for name, cluster, group in worlds(seeds(4, 20, 480)):
+    for name, cluster, group in scenarios(seeds(4, 20, 480)):
         scan = problem_of(cluster, group).scan()
         best = scan.best()
         if best is None:
@@ -163,13 +163,13 @@ def test_scan_best_below_a_limit_is_the_best() -> None:
 
 def test_scan_leaves_out_only_limits_that_no_move_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scan skips only limits that no move breaks: testing all limits finds the same moves."""
-    found = [_moves(cluster, group) for _, cluster, group in worlds(seeds(6, 20, 365))]
+    found = [_moves(cluster, group) for _, cluster, group in scenarios(seeds(6, 20, 365))]
     monkeypatch.setattr(
         RelevantChecks,
         "checks",
         lambda self, role, limits, leading: checks_for(role, self._batch, limits),
     )
-    tested = [_moves(cluster, group) for _, cluster, group in worlds(seeds(6, 20, 365))]
+    tested = [_moves(cluster, group) for _, cluster, group in scenarios(seeds(6, 20, 365))]
     assert found == tested
     assert sum(len(moves) for moves in found) > 1000
 
@@ -181,10 +181,10 @@ def test_balance_without_memory_for_all_moves_makes_the_same_plan(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
 ) -> None:
     """`balance` makes the same plan if it computes moves on demand instead of storing them."""
-    found = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
+    found = [_plan(cluster, group, limits) for _, cluster, group in scenarios(seeds(4, 40, 400))]
     monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 0)
     monkeypatch.setattr(move_table, "PAGE", 50)
-    remade = [_plan(cluster, group, limits) for _, cluster, group in worlds(seeds(4, 40, 400))]
+    remade = [_plan(cluster, group, limits) for _, cluster, group in scenarios(seeds(4, 40, 400))]
     assert found == remade
     assert sum(len(moves) for _, _, moves in found) > 10
 
@@ -194,7 +194,7 @@ def test_scan_without_memory_for_all_moves_ranks_and_rejects_alike(
 ) -> None:
     """A scan that computes moves on demand ranks and excludes moves like one that stores them."""
     rng, compared = Random(9), 0
-    for name, cluster, group in worlds(seeds(3, 20, 430)):
+    for name, cluster, group in scenarios(seeds(3, 20, 430)):
         problem = problem_of(cluster, group)
         monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 10**9)
         kept = problem.scan()
@@ -229,7 +229,7 @@ def test_scan_without_memory_for_all_moves_drops_sums_that_no_move_changes(
 ) -> None:
     """A scan on demand drops stored bounds of an instance when its new moves have no gains."""
     monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 0)
-    _, cluster, group = next(iter(worlds(seeds(1, 20, 430))))
+    _, cluster, group = next(iter(scenarios(seeds(1, 20, 430))))
     scan, forgot = problem_of(cluster, group).scan(), 0
     for store in (one for _, one in scan._stores() if isinstance(one, RemadeMoves)):
         rows = np.arange(store.shape[0])
@@ -284,7 +284,7 @@ def test_changes_by_moves_are_the_differences_of_newly_computed_terms() -> None:
     The moves, good and bad, follow one another; at the end, the state is unchanged.
     """
     rng, compared = Random(3), 0
-    for name, cluster, group in worlds(seeds(8, 20, 390)):
+    for name, cluster, group in scenarios(seeds(8, 20, 390)):
         problem = problem_of(cluster, group)
         moves, expected = [], []
         with problem.state.trial():

@@ -16,7 +16,7 @@ OFFLINE = {"offline": True}
 REJECTED = "Its disks cannot be copied: its primary node1 is offline"
 
 
-def world(**changes: Json) -> Json:
+def scenario(**changes: Json) -> Json:
     """Return a cluster of four nodes with a drbd instance on the first two."""
     return cluster(4, instances={"web": instance("node1", "node2")}, changes=changes)
 
@@ -35,7 +35,7 @@ def test_balance_off_an_offline_primary_begins_with_a_failover_or_not_at_all(
     secondary: Json, kind: str | None
 ) -> None:
     """`balance` moves an instance off an offline primary only if it can fail over first."""
-    made = moves_of(world(node1=OFFLINE, node2=secondary))
+    made = moves_of(scenario(node1=OFFLINE, node2=secondary))
     assert [move[: len(kind or "")] for move in made[:1]] == ([kind] if kind else [])
 
 
@@ -46,7 +46,7 @@ def test_balance_with_compat_hail_copies_off_an_offline_primary_that_has_amounts
 
     A text file must have amounts of the offline node; in documents, such amounts are ignored.
     """
-    given = world(node1=OFFLINE, node2=OFFLINE)
+    given = scenario(node1=OFFLINE, node2=OFFLINE)
     cluster_ = model_of(given)
     file = tmp_path / "cluster.data"
     file.write_text(write_text(cluster_, State(cluster_)), encoding="utf-8")
@@ -57,7 +57,7 @@ def test_balance_with_compat_hail_copies_off_an_offline_primary_that_has_amounts
 
 def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
     """If the secondary is offline, `balance` may copy disks from a drained primary."""
-    made = moves_of(world(node1={"drained": True}, node2=OFFLINE))
+    made = moves_of(scenario(node1={"drained": True}, node2=OFFLINE))
     assert made[0].startswith("r:")
 
 
@@ -72,6 +72,6 @@ def test_balance_off_a_drained_primary_may_copy_its_disks_first() -> None:
 )  # fmt: skip
 def test_new_secondary_of_an_offline_primary_is_rejected_with_the_reason(request_: Json) -> None:
     """A new secondary is rejected with the reason if the primary is offline."""
-    document = world(node1=OFFLINE) | {"request": request_}
+    document = scenario(node1=OFFLINE) | {"request": request_}
     found = respond(document)
     assert REJECTED in found["info"]

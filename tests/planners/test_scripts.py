@@ -21,8 +21,8 @@ from tests.model.make import instance, policy
 from tests.seeds import seeds
 
 from .hsqueeze import standby_cluster, text_cluster
+from .intergroup.scenarios import random_super_cluster
 from .intergroup.test_commands import uneven
-from .intergroup.worlds import random_super_cluster
 
 PLANNERS = {
     "balance": ("--all-groups",),

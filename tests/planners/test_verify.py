@@ -89,7 +89,7 @@ class Plan:
 TAGGED = ("htools:iextags:service", "htools:migration:hv")
 
 
-def world(
+def scenario(
     instances: Mapping[str, Json],
     changes: Mapping[str, Json] | None = None,
     nodes: int | Mapping[str, int] = 3,
@@ -118,102 +118,107 @@ FRAGMENTING = {
 
 WRONG: dict[str, tuple[Plan, str]] = {
     "offline": (
-        Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2")),
+        Plan(scenario({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2")),
         "node2 is not online",
     ),
     "drained": (
-        Plan(world({"i": rbd("node1")}, {"node2": {"drained": True}}), ("i", "fa:node2")),
+        Plan(scenario({"i": rbd("node1")}, {"node2": {"drained": True}}), ("i", "fa:node2")),
         "node2 is not online",
     ),
     "not vm_capable": (
-        Plan(world({"i": rbd("node1")}, {"node2": {"vm_capable": False}}), ("i", "fa:node2")),
+        Plan(scenario({"i": rbd("node1")}, {"node2": {"vm_capable": False}}), ("i", "fa:node2")),
         "node2 is not online",
     ),
     "memory": (
-        Plan(world({"i": rbd("node1", **BIG), "j": rbd("node2", **BIG)}), ("i", "fa:node2")),
+        Plan(scenario({"i": rbd("node1", **BIG), "j": rbd("node2", **BIG)}), ("i", "fa:node2")),
         "node2: needs 5000 MiB memory, 3192 free",
     ),
     "memory on the way": (
-        Plan(world({"i": drbd("node1", "node2", **BIG), "j": rbd("node2", **BIG)}),
+        Plan(scenario({"i": drbd("node1", "node2", **BIG), "j": rbd("node2", **BIG)}),
              ("i", "f r:node3 f")),
         "node2: needs 5000 MiB memory",
     ),
     "disk": (
-        Plan(world({"i": drbd("node1", "node2", disk=1024)}, {"node3": {"free_disk": 900}}),
+        Plan(scenario({"i": drbd("node1", "node2", disk=1024)}, {"node3": {"free_disk": 900}}),
              ("i", "r:node3")),
         "node3: needs 1152 MiB disk, 900 free",
     ),
     "cpu ratio": (
-        Plan(world({"i": rbd("node1", vcpus=5), "j": rbd("node2", vcpus=4)}, cpus=2),
+        Plan(scenario({"i": rbd("node1", vcpus=5), "j": rbd("node2", vcpus=4)}, cpus=2),
              ("i", "fa:node2")),
         "node2: virtual cpus in use would be 9",
     ),
     "memory kept for failovers": (
-        Plan(world({"i": rbd("node1", memory=4000), "j": drbd("node3", "node2", memory=5000)}),
+        Plan(scenario({"i": rbd("node1", memory=4000), "j": drbd("node3", "node2", memory=5000)}),
              ("i", "fa:node2")),
         "are reserved for failovers",
     ),
     "exclusion tags": (
-        Plan(world({"i": rbd("node1", tags=["service:a"]), "j": rbd("node2", tags=["service:a"])}),
-             ("i", "fa:node2")),
+        Plan(
+            scenario({
+                "i": rbd("node1", tags=["service:a"]),
+                "j": rbd("node2", tags=["service:a"]),
+            }),
+            ("i", "fa:node2"),
+        ),
         "exclusion tags (service:a)",
     ),
     "migration tags": (
-        Plan(world({"i": rbd("node1")}, {"node1": {"tags": ["hv:new"]}}), ("i", "fa:node2")),
+        Plan(scenario({"i": rbd("node1")}, {"node1": {"tags": ["hv:new"]}}), ("i", "fa:node2")),
         "node2 does not receive what node1 requires: hv:new",
     ),
     "migration tags of a failover": (
-        Plan(world({"i": drbd("node1", "node2")}, {"node1": {"tags": ["hv:new"]}}), ("i", "f")),
+        Plan(scenario({"i": drbd("node1", "node2")}, {"node1": {"tags": ["hv:new"]}}), ("i", "f")),
         "does not receive what node1 requires",
     ),
     "together": (
-        Plan(world({n: rbd("node1", tags=["iallocator:colocate:must:web"]) for n in "ij"}),
+        Plan(scenario({n: rbd("node1", tags=["iallocator:colocate:must:web"]) for n in "ij"}),
              ("i", "fa:node2")),
         "must be together with",
     ),
     "apart": (
-        Plan(world({n: rbd(f"node{k}", tags=["iallocator:separate:must:db"])
+        Plan(scenario({n: rbd(f"node{k}", tags=["iallocator:separate:must:db"])
                     for k, n in ((1, "i"), (2, "j"))}),
              ("i", "fa:node2")),
         "must be apart from",
     ),
     "apart on the way": (
-        Plan(world({n: rbd(f"node{k}", tags=["iallocator:separate:must:db"])
+        Plan(scenario({n: rbd(f"node{k}", tags=["iallocator:separate:must:db"])
                     for k, n in ((1, "i"), (2, "j"))}),
              ("i", "fa:node2"), ("j", "fa:node3")),
         "move 1: i: must be apart from",
     ),
     "hard score": (
-        Plan(world({"i": rbd("node1", tags=["iallocator:score:node2:-INFINITY"])}),
+        Plan(scenario({"i": rbd("node1", tags=["iallocator:score:node2:-INFINITY"])}),
              ("i", "fa:node2")),
         "must be not on node2",
     ),
     "hard score of a secondary": (
-        Plan(world({"i": drbd("node1", "node2", tags=["iallocator:score:node3:-INFINITY"])}),
+        Plan(scenario({"i": drbd("node1", "node2", tags=["iallocator:score:node3:-INFINITY"])}),
              ("i", "r:node3")),
         "its secondary must be not on node3",
     ),
     "into maintenance": (
-        Plan(world({"i": rbd("node1")}, {"node2": {"tags": ["iallocator:maintenance"]}}),
+        Plan(scenario({"i": rbd("node1")}, {"node2": {"tags": ["iallocator:maintenance"]}}),
              ("i", "fa:node2")),
         "must be not on node2",
     ),
     "out of maintenance": (
-        Plan(world({"i": rbd("node1")}, {"node1": {"tags": ["iallocator:maintenance"]}}),
+        Plan(scenario({"i": rbd("node1")}, {"node1": {"tags": ["iallocator:maintenance"]}}),
              ("i", "fa:node2")),
         "must be on node1",
     ),
     "cannot be stopped": (
-        Plan(world({"i": rbd("node1", tags=[f"iallocator:{mark}" for mark in STUCK])}),
+        Plan(scenario({"i": rbd("node1", tags=[f"iallocator:{mark}" for mark in STUCK])}),
              ("i", "fa:node2")),
         "i: cannot be stopped",
     ),
     "another group": (
-        Plan(world({"i": rbd("node1")}, nodes=TWO), ("i", "fa:node3")),
+        Plan(scenario({"i": rbd("node1")}, nodes=TWO), ("i", "fa:node3")),
         "must not change its group",
     ),
     "N+1 on shared storage": (
-        Plan(world(FRAGMENTING), ("d", "fa:node2"), ("e", "fa:node3")),
+        Plan(scenario(FRAGMENTING), ("d", "fa:node2"), ("e", "fa:node3")),
         "move 2: the failure of node1 would not be tolerated",
     ),
 }  # fmt: skip
@@ -229,7 +234,7 @@ def test_verify_moves_names_the_violated_limit(case: str) -> None:
 
 def test_verify_moves_ends_at_a_move_that_begins_on_another_node() -> None:
     """If a move starts at a wrong node, the verifier reports it and checks no later move."""
-    plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"), ("i", "fa:node3"))
+    plan = Plan(scenario({"i": rbd("node1")}), ("i", "fa:node2"), ("i", "fa:node3"))
     assert plan.problems() == ""
     plan.entries.reverse()
     assert plan.problems() == "move 1: i: is not where the step begins"
@@ -237,22 +242,22 @@ def test_verify_moves_ends_at_a_move_that_begins_on_another_node() -> None:
 
 BETWEEN: dict[str, tuple[Plan, str]] = {
     "networks": (
-        Plan(small("east", world({"i": rbd("node1", nics=[{"network": "lan"}])}, nodes=TWO),
+        Plan(small("east", scenario({"i": rbd("node1", nics=[{"network": "lan"}])}, nodes=TWO),
                    networks=["lan"]), ("i", "fa:node3")),
         "group west is not connected to network lan",
     ),
     "policy": (
-        Plan(small("west", world({"i": rbd("node1")}, nodes=TWO), ipolicy=LITTLE),
+        Plan(small("west", scenario({"i": rbd("node1")}, nodes=TWO), ipolicy=LITTLE),
              ("i", "fa:node3")),
         "the policy of group west rejects it",
     ),
     "unallocable": (
-        Plan(small("west", world({"i": rbd("node1")}, nodes=TWO), alloc_policy="unallocable"),
+        Plan(small("west", scenario({"i": rbd("node1")}, nodes=TWO), alloc_policy="unallocable"),
              ("i", "fa:node3")),
         "group west is unallocable",
     ),
     "split": (
-        Plan(world({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3")),
+        Plan(scenario({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3")),
         "its nodes are in two groups",
     ),
 }  # fmt: skip
@@ -267,13 +272,13 @@ def test_verify_moves_names_the_limit_of_the_other_group(case: str) -> None:
 
 def test_verify_moves_accepts_a_route_through_both_groups() -> None:
     """The verifier accepts a secondary in another group as a step on the way there."""
-    plan = Plan(world({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3 f r:node4"))
+    plan = Plan(scenario({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3 f r:node4"))
     assert plan.problems(between_groups=True) == ""
 
 
 def test_verify_moves_reports_an_instance_left_on_a_freed_node() -> None:
     """The verifier reports an instance that stays on, or moves to, a node to be powered down."""
-    plan = Plan(world({"i": rbd("node1"), "j": rbd("node2")}), ("i", "fa:node2"))
+    plan = Plan(scenario({"i": rbd("node1"), "j": rbd("node2")}), ("i", "fa:node2"))
     assert plan.problems(power=PowerChanges(off=frozenset({0}))) == ""
     assert "node2 is to be left, nothing may come to it" in plan.problems(
         power=PowerChanges(off=frozenset({1}))
@@ -283,7 +288,7 @@ def test_verify_moves_reports_an_instance_left_on_a_freed_node() -> None:
 
 def test_verify_moves_accepts_moves_to_a_node_that_is_powered_on_first() -> None:
     """The verifier accepts moves to a standby node that the plan powers on first."""
-    plan = Plan(world({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2"))
+    plan = Plan(scenario({"i": rbd("node1")}, {"node2": {"offline": True}}), ("i", "fa:node2"))
     assert plan.problems(power=PowerChanges(on=frozenset({1}))) == ""
 
 
@@ -291,10 +296,10 @@ def test_verify_moves_accepts_soft_violations_off_a_dead_node() -> None:
     """The verifier accepts violations of soft limits, but not of hard ones, off an offline node."""
     tagged = {"i": rbd("node1", tags=["service:a"]), "j": rbd("node2", tags=["service:a"])}
     dead = {"node1": {"offline": True}}
-    assert Plan(world(tagged, dead), ("i", "fa:node2")).problems() == ""
-    assert Plan(world(tagged), ("i", "fa:node2"), ignore_soft_errors=True).problems() == ""
+    assert Plan(scenario(tagged, dead), ("i", "fa:node2")).problems() == ""
+    assert Plan(scenario(tagged), ("i", "fa:node2"), ignore_soft_errors=True).problems() == ""
     full = {"i": rbd("node1", **BIG), "j": rbd("node2", **BIG)}
-    assert "needs 5000 MiB" in Plan(world(full, dead), ("i", "fa:node2")).problems()
+    assert "needs 5000 MiB" in Plan(scenario(full, dead), ("i", "fa:node2")).problems()
 
 
 SPREAD = (("d", "fa:node2"), ("e", "fa:node3"))
@@ -308,13 +313,13 @@ def test_verify_moves_checks_n1_in_the_effective_mode(mode: str, lost: bool) -> 
 
     The second move of the plan uses the last failover capacity for a large instance.
     """
-    found = Plan(world(FRAGMENTING), *SPREAD, n1=mode).problems()
+    found = Plan(scenario(FRAGMENTING), *SPREAD, n1=mode).problems()
     assert ("the failure of node1" in found) is lost
 
 
 def test_verify_moves_with_n1_of_a_group_overrides_that_of_the_rest() -> None:
     """The verifier uses the N+1 mode of a group for that group's nodes."""
-    plan = Plan(world(FRAGMENTING), *SPREAD)
+    plan = Plan(scenario(FRAGMENTING), *SPREAD)
     lenient = Settings()
     lenient.n1 = "off"
     plan.settings.by_group = {0: lenient}
@@ -335,7 +340,7 @@ def test_verify_transition_reports_a_stop_of_an_instance_that_must_keep_running(
     """The verifier rejects a step that stops an instance which must keep running."""
     full = {"a": rbd("node1", memory=6000), "b": rbd("node2", memory=6000)}
     both = {n: {**one, "tags": ["iallocator:keep-running"]} for n, one in full.items()}
-    plan = Plan(world(both, nodes=2))
+    plan = Plan(scenario(both, nodes=2))
     made = plan_transition(plan.state, {"a": (1,), "b": (0,)})
     assert any(step.action.kind == "stop" for step in made.steps)
     held = PlanLimits(plan.settings, relations_of(plan.cluster))
@@ -345,7 +350,7 @@ def test_verify_transition_reports_a_stop_of_an_instance_that_must_keep_running(
 
 def test_verify_transition_reports_a_drained_target() -> None:
     """The verifier rejects a step that moves an instance to a drained node."""
-    plan = Plan(world({"i": rbd("node1")}), ("i", "fa:node2"))
+    plan = Plan(scenario({"i": rbd("node1")}), ("i", "fa:node2"))
     assert plan.of_steps() == ""
     made = plan_transition(plan.state, {"i": (1,)}, demands=Demands(nodes=NodeChanges(drain=[1])))
     held = PlanLimits(plan.settings)
@@ -363,7 +368,7 @@ def test_transition_without_waits_between_separated_instances_is_rejected(
     tag: str, output: str
 ) -> None:
     """The verifier rejects steps where a separated instance arrives before the other has left."""
-    document = world({"a": rbd("node1", tags=[tag]), "b": rbd("node2", tags=[tag])})
+    document = scenario({"a": rbd("node1", tags=[tag]), "b": rbd("node2", tags=[tag])})
     plan = Plan(document, ("b", "fa:node3"), ("a", "fa:node2"))
     assert plan.problems() == ""
     assert output in plan.of_steps()
@@ -375,7 +380,7 @@ def test_transition_that_starts_an_instance_too_early_is_rejected() -> None:
     Both instances restart elsewhere after their node has failed, and no dependency orders them.
     """
     tags = ["iallocator:order:after:a"]
-    document = world(
+    document = scenario(
         {"a": rbd("node1"), "b": rbd("node1", tags=tags)}, {"node1": {"offline": True}}
     )
     plan = Plan(document, ("a", "fa:node2"), ("b", "fa:node3"))

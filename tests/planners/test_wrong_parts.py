@@ -23,7 +23,7 @@ from tests.builders import Json, as_bytes, cluster, rbd
 from tests.command import moved, run
 from tests.schemas import conforms
 
-from .intergroup.worlds import by_group, on_shared
+from .intergroup.scenarios import by_group, on_shared
 
 Patch = pytest.MonkeyPatch
 Spoil = Callable[[Any], object]

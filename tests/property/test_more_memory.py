@@ -19,7 +19,7 @@ from tests.seeds import seeds
 SIZES = (128, 512, 1024, 1500)
 
 
-def world(rng: Random, templates: Sequence[str] = ("rbd",)) -> Json:
+def scenario(rng: Random, templates: Sequence[str] = ("rbd",)) -> Json:
     """Return a group of two full nodes, and one of three nodes with some free capacity."""
     residents = {}
     for k in range(rng.randrange(3, 10)):
@@ -68,7 +68,7 @@ def served(document: Json, *options: str) -> int:
 def test_more_memory_on_one_node_places_no_fewer_without_n1(seed: int) -> None:
     """Without N+1, more memory on any node lets no fewer instances be placed."""
     rng = Random(f"more/{seed}")
-    document = world(rng)
+    document = scenario(rng)
     for request in requests(rng, document):
         document["request"] = request
         before = served(document, "--n1=off")
@@ -91,7 +91,7 @@ def test_more_memory_on_one_node_places_no_fewer_by_default(templates: tuple[str
     asked = 0
     for seed in seeds(5, 120):
         rng = Random(f"more/{'/'.join(templates)}/{seed}")
-        document = world(rng, templates)
+        document = scenario(rng, templates)
         size, template = rng.choice(SIZES), rng.choice(templates)
         single = allocate(document, memory=size, disk_template=template)["request"]
         for request in [single, *requests(rng, document, templates)]:

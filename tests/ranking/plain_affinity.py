@@ -14,7 +14,7 @@ from tests.builders import Json
 Key = tuple[str, str, str, Fraction, Fraction]
 """A key: level, class, name, value and weight."""
 
-__all__ = ["Options", "World"]
+__all__ = ["Options", "Scenario"]
 
 LEVELS = [
     "cluster", "billing entity", "customer product offer", "customer", "image product offer",
@@ -43,7 +43,7 @@ class Options:
         ]
 
 
-class World:
+class Scenario:
     """A document with the present placement of its instances.
 
     `possible` returns whether a node can host an instance; by default, every online node can.
@@ -53,7 +53,7 @@ class World:
         self,
         document: Json,
         options: Options,
-        possible: Callable[[World, Json, str], bool] | None = None,
+        possible: Callable[[Scenario, Json, str], bool] | None = None,
     ) -> None:
         self.document = document
         self.options = options
@@ -178,7 +178,7 @@ class World:
 
     def has_memory(self, node: str, raw: Json) -> bool:
         """Return whether unallocated and free memory both exceed what the instance needs."""
-        fresh = World(self.document, self.options)
+        fresh = Scenario(self.document, self.options)
         known = self.document["nodes"][node]
         needed = raw["memory"] + self.options.overhead
         uncontended = known["total_memory"] * self.ratio(node, "ram", Fraction(1))

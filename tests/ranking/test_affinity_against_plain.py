@@ -19,7 +19,7 @@ from tests.builders import Json
 from tests.model.make import model_of
 
 from .affinity_documents import KINDS, keyed_document, keyed_options, possible, tightened
-from .plain_affinity import Options, World
+from .plain_affinity import Options, Scenario
 
 SEEDS = 60
 """Documents for each request type and each half of the test."""
@@ -32,121 +32,129 @@ def ask(document: Json, options: Options, *more: str) -> Json:
     return response
 
 
-def expected_allocate(world: World) -> Json:
+def expected_allocate(scenario: Scenario) -> Json:
     """Return the expected answer to ``allocate``."""
-    raw = world.document["request"]
-    return {"result": world.choose_group(raw, world.document["nodegroups"])}
+    raw = scenario.document["request"]
+    return {"result": scenario.choose_group(raw, scenario.document["nodegroups"])}
 
 
-def expected_batch(world: World) -> Json:
+def expected_batch(scenario: Scenario) -> Json:
     """Return the expected answer to ``multi-allocate``; keys of the request apply to all."""
-    request = world.document["request"]
+    request = scenario.document["request"]
     asked = request.get("placement_keys", [])
     allocated, failed = [], []
     for raw in request["instances"]:
-        nodes = world.choose_group(raw, world.document["nodegroups"], asked)
+        nodes = scenario.choose_group(raw, scenario.document["nodegroups"], asked)
         if nodes:
             allocated.append([raw["name"], nodes])
-            world.put(raw["name"], raw, nodes, asked)
+            scenario.put(raw["name"], raw, nodes, asked)
         else:
             failed.append(raw["name"])
     return {"result": [allocated, failed] if allocated else []}
 
 
-def expected_secondary(world: World) -> Json:
+def expected_secondary(scenario: Scenario) -> Json:
     """Return the expected answer to ``allocate-secondary``."""
-    request = world.document["request"]
-    raw = world.instances[request["name"]]
-    world.take(request["name"])
-    targets = [n for n in world.members(group_of(world, raw["nodes"])) if n not in raw["nodes"]]
-    found = world.choose(raw, targets, request.get("placement_keys", []))
+    request = scenario.document["request"]
+    raw = scenario.instances[request["name"]]
+    scenario.take(request["name"])
+    targets = [
+        n for n in scenario.members(group_of(scenario, raw["nodes"])) if n not in raw["nodes"]
+    ]
+    found = scenario.choose(raw, targets, request.get("placement_keys", []))
     return {"result": found[0] if found else []}
 
 
-def expected_relocate(world: World) -> Json:
+def expected_relocate(scenario: Scenario) -> Json:
     """Return the expected answer to ``relocate``."""
-    request = world.document["request"]
-    raw = world.instances[request["name"]]
+    request = scenario.document["request"]
+    raw = scenario.instances[request["name"]]
     present = raw["nodes"]
-    world.take(request["name"])
-    targets = [n for n in world.members(group_of(world, present)) if n not in present]
-    if len(present) == 2 and world.document["nodes"][present[0]]["offline"]:
+    scenario.take(request["name"])
+    targets = [n for n in scenario.members(group_of(scenario, present)) if n not in present]
+    if len(present) == 2 and scenario.document["nodes"][present[0]]["offline"]:
         return {"result": []}  # there is nothing to copy its disks from
     one = {**raw, "disk_template": "rbd"}  # one new node, whatever the template
-    return {"result": world.choose(one, targets, request.get("placement_keys", []))}
+    return {"result": scenario.choose(one, targets, request.get("placement_keys", []))}
 
 
-def expected_evacuate(world: World) -> Json:
+def expected_evacuate(scenario: Scenario) -> Json:
     """Return the expected answer to ``node-evacuate``."""
-    request = world.document["request"]
+    request = scenario.document["request"]
     mode, asked = request["evac_mode"], request.get("placement_keys", [])
     left: set[str] = set()
     for name in request["instances"]:
-        nodes = world.instances[name]["nodes"]
+        nodes = scenario.instances[name]["nodes"]
         left |= set(nodes[:1] if mode != "secondary-only" else [])
         left |= set(nodes[1:] if mode != "primary-only" else [])
     moved, failed = [], []
     for name in request["instances"]:
-        raw = world.instances[name]
-        uuid = group_of(world, raw["nodes"])
-        targets = [n for n in world.members(uuid) if n not in left and n not in raw["nodes"]]
-        nodes = _evacuated(world, name, mode, targets, asked)
+        raw = scenario.instances[name]
+        uuid = group_of(scenario, raw["nodes"])
+        targets = [n for n in scenario.members(uuid) if n not in left and n not in raw["nodes"]]
+        nodes = _evacuated(scenario, name, mode, targets, asked)
         if nodes:
             started = nodes[0] != raw["nodes"][0]
-            world.put(name, raw, nodes, asked if started else [])
-            moved.append([name, world.document["nodegroups"][uuid]["name"], nodes])
+            scenario.put(name, raw, nodes, asked if started else [])
+            moved.append([name, scenario.document["nodegroups"][uuid]["name"], nodes])
         else:
             failed.append(name)
     return {"moved": moved, "failed": failed}
 
 
 def _evacuated(
-    world: World, name: str, mode: str, targets: Sequence[str], asked: Sequence[Json]
+    scenario: Scenario, name: str, mode: str, targets: Sequence[str], asked: Sequence[Json]
 ) -> list[str]:
-    raw, nodes = world.instances[name], world.where[name]
-    away = World(world.document, world.options)
-    away.instances, away.where, away.asked = world.instances, dict(world.where), world.asked
+    raw, nodes = scenario.instances[name], scenario.where[name]
+    away = Scenario(scenario.document, scenario.options)
+    away.instances, away.where, away.asked = (
+        scenario.instances,
+        dict(scenario.where),
+        scenario.asked,
+    )
     away.take(name)
     single = {**raw, "disk_template": "rbd"}
     if len(nodes) == 1:
         return [] if mode == "secondary-only" else away.choose(single, targets, asked)
     if mode == "secondary-only":
-        if world.document["nodes"][nodes[0]]["offline"]:
+        if scenario.document["nodes"][nodes[0]]["offline"]:
             return []  # there is nothing to copy its disks from
         found = away.choose(single, targets, asked)
         return [nodes[0], *found] if found else []
     if mode == "primary-only":
-        return [nodes[1], nodes[0]] if world.online(nodes[1]) else []
-    if not world.online(nodes[0]) and not world.online(nodes[1]):
+        return [nodes[1], nodes[0]] if scenario.online(nodes[1]) else []
+    if not scenario.online(nodes[0]) and not scenario.online(nodes[1]):
         return []
     return away.choose(raw, targets, asked)
 
 
-def expected_change(world: World) -> Json:
+def expected_change(scenario: Scenario) -> Json:
     """Return the expected answer to ``change-group``."""
-    request = world.document["request"]
+    request = scenario.document["request"]
     asked = request.get("placement_keys", [])
-    present = {group_of(world, world.instances[name]["nodes"]) for name in request["instances"]}
-    uuids = [uuid for uuid in world.document["nodegroups"] if uuid not in present]
+    present = {
+        group_of(scenario, scenario.instances[name]["nodes"]) for name in request["instances"]
+    }
+    uuids = [uuid for uuid in scenario.document["nodegroups"] if uuid not in present]
     moved, failed = [], []
     for name in request["instances"]:
-        raw, before = world.instances[name], world.where[name]
-        world.take(name)
-        nodes = world.choose_group(raw, uuids, asked)
-        if len(before) == 2 and not any(map(world.online, before)):
+        raw, before = scenario.instances[name], scenario.where[name]
+        scenario.take(name)
+        nodes = scenario.choose_group(raw, uuids, asked)
+        if len(before) == 2 and not any(map(scenario.online, before)):
             nodes = []  # no failover to begin with
-        world.put(name, raw, nodes or before, asked if nodes else [])
+        scenario.put(name, raw, nodes or before, asked if nodes else [])
         if nodes:
-            uuid = world.document["nodes"][nodes[0]]["group"]
-            moved.append([name, world.document["nodegroups"][uuid]["name"], nodes])
+            uuid = scenario.document["nodes"][nodes[0]]["group"]
+            moved.append([name, scenario.document["nodegroups"][uuid]["name"], nodes])
         else:
             failed.append(name)
     return {"moved": moved, "failed": failed}
 
 
-def group_of(world: World, nodes: Sequence[str]) -> str:
+def group_of(scenario: Scenario, nodes: Sequence[str]) -> str:
     """Return the uuid of the group of the first of `nodes`."""
-    return str(world.document["nodes"][nodes[0]]["group"])
+    return str(scenario.document["nodes"][nodes[0]]["group"])
 
 
 EXPECTED = {
@@ -173,14 +181,14 @@ def mismatch(seed: int, kind: str) -> str:
     document, options = keyed_document(rng, kind), keyed_options(rng)
     response = ask(document, options)
     mine = comparable(kind, response)
-    plain = EXPECTED[kind](World(document, options))
-    wrong = unsticky(kind, document, response, World(document, options))
+    plain = EXPECTED[kind](Scenario(document, options))
+    wrong = unsticky(kind, document, response, Scenario(document, options))
     if mine != plain:
         wrong += f"seed {seed}: {mine} instead of {plain}"
     return wrong
 
 
-def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
+def unsticky(kind: str, document: Json, response: Json, scenario: Scenario) -> str:
     """Return an error if a moved instance lacks the sticky keys of its new primary; else ""."""
     request = document["request"]
     for entry in response["solutions"]:
@@ -189,7 +197,7 @@ def unsticky(kind: str, document: Json, response: Json, world: World) -> str:
         before = document["instances"].get(name, {}).get("nodes")
         if before and nodes and before[0] == nodes[0]:
             continue  # it does not leave its primary
-        if nodes and entry.get("sticky_keys") != world.sticky(nodes[0]):
+        if nodes and entry.get("sticky_keys") != scenario.sticky(nodes[0]):
             return f"sticky keys {entry.get('sticky_keys')} on {nodes}, {request['type']}; "
     return ""
 
@@ -209,7 +217,7 @@ def test_affinity_random_documents_cover_every_outcome() -> None:
         for seed in range(SEEDS):
             rng = Random(f"{kind} {seed}")
             document, options = keyed_document(rng, kind), keyed_options(rng)
-            plain = EXPECTED[kind](World(document, options))
+            plain = EXPECTED[kind](Scenario(document, options))
             text = json.dumps(plain)
             outcomes[kind][0] += "node" in text
             outcomes[kind][1] += plain.get("result") == [] or bool(plain.get("failed"))
@@ -225,9 +233,9 @@ def test_affinity_ranks_all_nodes_as_the_plain_implementation() -> None:
         document, options = keyed_document(rng, "allocate"), keyed_options(rng)
         request = document["request"]
         request |= {"disk_template": "rbd", "required_nodes": 1}
-        world = World(document, options)
+        scenario = Scenario(document, options)
         for entry in ask(document, options, "--top=99")["solutions"]:
-            ranked = world.ranked(request, world.members(entry["group_uuid"]), [])
+            ranked = scenario.ranked(request, scenario.members(entry["group_uuid"]), [])
             shown = [placement["nodes"][0] for placement in entry.get("placements", [])]
             assert shown == ranked, seed
 
@@ -239,10 +247,12 @@ def test_affinity_ranks_only_nodes_that_the_limits_accept() -> None:
         rng = Random(f"tight {seed}")
         document = tightened(rng, keyed_document(rng, "allocate"))
         options = Options(rng.choice((0, 0, 400, 1024)))
-        world = World(document, options, lambda world, raw, node: possible(world.document, node))
-        expected = world.choose_group(document["request"], document["nodegroups"])
+        scenario = Scenario(
+            document, options, lambda scenario, raw, node: possible(scenario.document, node)
+        )
+        expected = scenario.choose_group(document["request"], document["nodegroups"])
         assert ask(document, options)["result"] == expected, seed
-        anywhere = World(document, options)
+        anywhere = Scenario(document, options)
         free = anywhere.choose_group(document["request"], document["nodegroups"])
         narrowed += expected != free
     assert narrowed > SEEDS / 10
@@ -256,11 +266,11 @@ def test_affinity_with_a_seed_draws_among_equals_only() -> None:
         document, options = keyed_document(rng, "allocate"), keyed_options(rng)
         request = document["request"]
         request |= {"disk_template": "rbd", "required_nodes": 1}
-        world = World(document, options)
+        scenario = Scenario(document, options)
         uuids = document["nodegroups"]
-        policies = {uuids[uuid]["alloc_policy"] for uuid in uuids if world.members(uuid)}
-        nodes = [node for uuid in uuids for node in world.members(uuid)]
-        equals = world.rank(request, nodes, [])
+        policies = {uuids[uuid]["alloc_policy"] for uuid in uuids if scenario.members(uuid)}
+        nodes = [node for uuid in uuids for node in scenario.members(uuid)]
+        equals = scenario.rank(request, nodes, [])
         if len(policies) > 1 or not equals:
             continue
         found = set()

@@ -27,14 +27,14 @@ def test_affinity_ranks_an_instance_anew_after_others_have_moved() -> None:
     made = {f"i{k}": rbd(f"node{k % 4 + 1}", memory=600 + 100 * k) for k in range(12)}
     settings = Settings()
     settings.strategy, settings.n1 = "affinity", "off"
-    world = model_of(cluster(4, instances=made))
-    context, rng, seen = Context(world, settings), Random(2), set()
-    first, *others = world.instances
+    scenario = model_of(cluster(4, instances=made))
+    context, rng, seen = Context(scenario, settings), Random(2), set()
+    first, *others = scenario.instances
     for _ in range(20):
         moved = rng.choice(others)
         context.state.remove(moved, context.state.where[moved.name])
         context.state.place(moved, (rng.randrange(4),))
-        fresh = Context(world, settings)
+        fresh = Context(scenario, settings)
         for one in others:
             fresh.state.remove(one, one.nodes)
         for one in others:

@@ -41,7 +41,7 @@ def scored(document: Json) -> Json:
     return found
 
 
-def world(seed: int, tagged: bool, nodes: Any = 6) -> Json:
+def scenario(seed: int, tagged: bool, nodes: Any = 6) -> Json:
     """Return a cluster with instances; with `tagged`, all objects have tags of every kind."""
     random = Random(seed)
     names = [f"node{n}" for n in range(1, 7)]
@@ -86,7 +86,7 @@ def test_new_instance_goes_to_the_node_that_the_rules_choose(
     kind: str, tagged: bool, seed: int
 ) -> None:
     """A new instance gets the node that Pacemaker's rules choose of the possible nodes."""
-    document = allocate_rbd(world(seed, tagged), **described(seed, tagged))
+    document = allocate_rbd(scenario(seed, tagged), **described(seed, tagged))
     possible = [p["nodes"][0] for p in scored(document)["solutions"][0].get("placements", [])]
     best = best_node(document, document["request"], possible, kind)
     found = ask(document, kind)
@@ -100,7 +100,7 @@ def test_new_instance_goes_to_the_node_that_the_rules_choose(
 def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: int) -> None:
     """A drbd instance gets the best primary by the rules, then the best secondary for it."""
     tagged = seed % 2 == 0
-    document = allocate(world(seed, tagged), memory=4096, **described(seed, tagged))
+    document = allocate(scenario(seed, tagged), memory=4096, **described(seed, tagged))
     pairs = [p["nodes"] for p in scored(document)["solutions"][0].get("placements", [])]
     one, expected = document["request"], []
     seconds = {s for _, s in pairs if best_node(document, one, [s], kind)}
@@ -117,7 +117,7 @@ def test_pair_is_the_best_primary_and_then_the_best_secondary(kind: str, seed: i
 @pytest.mark.parametrize("seed", SEEDS)
 def test_moves_go_to_the_node_that_the_rules_choose(kind: str, seed: int) -> None:
     """`relocate` and `node-evacuate` choose the best node by Pacemaker's rules."""
-    document = world(seed, seed % 2 == 0)
+    document = scenario(seed, seed % 2 == 0)
     mobile = [n for n, i in document["instances"].items() if i["disk_template"] == "rbd"]
     for name in mobile[:3]:
         source = document["instances"][name]["nodes"][0]
@@ -137,7 +137,7 @@ def test_moves_go_to_the_node_that_the_rules_choose(kind: str, seed: int) -> Non
 @pytest.mark.parametrize("seed", SEEDS)
 def test_new_secondary_is_the_best_by_the_rules(kind: str, seed: int) -> None:
     """A new secondary is the best node by Pacemaker's rules; the primary stays."""
-    document = world(seed, seed % 2 == 0)
+    document = scenario(seed, seed % 2 == 0)
     mirrored = [n for n, i in document["instances"].items() if i["disk_template"] == "drbd"]
     for name in mirrored[:2]:
         first, second = document["instances"][name]["nodes"]
@@ -155,7 +155,7 @@ def test_new_secondary_is_the_best_by_the_rules(kind: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_group_is_that_of_the_best_node(kind: str, seed: int) -> None:
     """`change-group` and `allocate` choose the group that has the best node by the rules."""
-    document = world(seed, seed % 2 == 0, {"default": 3, "annex": 3})
+    document = scenario(seed, seed % 2 == 0, {"default": 3, "annex": 3})
     asked = allocate_rbd(document, **described(seed, seed % 2 == 0))
     possible = [
         placed["nodes"][0]

@@ -23,7 +23,7 @@ from iallocator.scoring.scalar import score_of
 from tests import builders
 from tests.builders import Json, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import json_of
-from tests.constraints.worlds import random_document
+from tests.constraints.scenarios import random_document
 from tests.model.make import model_of
 
 from .pacemaker import KINDS
@@ -34,7 +34,7 @@ def place(document: Json, kind: str = "balanced", *options: str) -> Json:
     return json_of("place", f"--strategy=pacemaker-{kind}", *options, document=document)
 
 
-def world(seed: int) -> Json:
+def scenario(seed: int) -> Json:
     """Return a random, nearly full cluster of two groups."""
     random = Random(seed)
     instances = {}
@@ -57,7 +57,7 @@ def world(seed: int) -> Json:
 @pytest.mark.parametrize("seed", range(8))
 def test_places_are_within_hard_limits_and_reached_step_by_step(kind: str, seed: int) -> None:
     """`place` keeps hard limits and groups, and its steps lead to the placement."""
-    document = world(seed)
+    document = scenario(seed)
     found = place(document, kind, "--n1=off")
     model = model_of(document)
     index = {node.name: node.index for node in model.nodes}
@@ -111,7 +111,7 @@ def test_moves_are_elementary_and_lead_to_the_placement() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_moves_have_the_score_of_their_group_after_each_of_them(seed: int) -> None:
     """Each move of `place` states the score of the group after it."""
-    document = world(seed)
+    document = scenario(seed)
     model = model_of(document)
     index, state = {node.name: node.index for node in model.nodes}, State(model)
     moves = place(document, "balanced", "--n1=off")["moves"]

@@ -130,7 +130,7 @@ def test_place_moves_back_by_default_instances_that_cannot_be_restarted_again() 
     assert None not in place(given).values()
 
 
-def _world(chances: Random) -> Json:
+def _scenario(chances: Random) -> Json:
     """Return a random cluster with offline nodes and colocation groups."""
     count = chances.choice((3, 4))
     names = [f"node{k}" for k in range(1, count + 1)]
@@ -187,7 +187,7 @@ def _left_out(there: Json, homes: Homes) -> list[int]:
 def test_place_off_dead_nodes_leaves_out_as_few_as_possible(seed: int) -> None:
     """`place` off offline nodes leaves out as few instances as brute force, by priority."""
     pytest.importorskip("highspy")
-    given = _world(Random(seed))
+    given = _scenario(Random(seed))
     there = given["instances"]
     found = place(given, "--n1=off")
     assert _whole(there, found)

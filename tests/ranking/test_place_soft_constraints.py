@@ -20,7 +20,7 @@ SEEDS = (5, 6, 49, 220)
 """Seeds for which the rules alone leave out an instance, although all fit."""
 
 
-class World:
+class Scenario:
     """Nodes with slots, instances that need slots, and pairs with a soft constraint."""
 
     def __init__(self, seed: int) -> None:
@@ -71,16 +71,16 @@ def test_exact_search_violates_the_cheapest_soft_constraints_between_moved_insta
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exact search of `place` violates soft constraints with the least sum of penalties."""
-    world = World(seed)
+    scenario = Scenario(seed)
     path = tmp_path / "document.json"
-    path.write_bytes(as_bytes(world.document()))
+    path.write_bytes(as_bytes(scenario.document()))
     line = ["place", "--json", "--strategy=utilization", "--n1=off", "--verify-plan", str(path)]
     assert run_command("place", line) == 0
     plan = json.loads(capsys.readouterr().out)
     assert "exact search" in plan["instances"][0]["reason"]
     names = sorted(plan["placement"])
     homes = tuple(int(plan["placement"][name].removeprefix("node")) - 1 for name in names)
-    assert world.cost(homes) == world.lowest()
+    assert scenario.cost(homes) == scenario.lowest()
 
 
 def _shuffled(found: Any, rng: Random, path: tuple[str, ...] = ()) -> Any:

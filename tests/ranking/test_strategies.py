@@ -22,7 +22,7 @@ from tests.command import respond
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
-def world() -> Json:
+def scenario() -> Json:
     """Return a small cluster on which requests of every type have something to do."""
     return cluster(
         {"default": 4, "annex": 3},
@@ -63,7 +63,7 @@ def test_strategy_answers_every_request_with_a_permitted_placement(
     strategy: str, request_: Json
 ) -> None:
     """Each strategy answers each request with one of the placements possible by score."""
-    asked = as_bytes({**world(), "request": request_})
+    asked = as_bytes({**scenario(), "request": request_})
     found = json.loads(answer(asked, [f"--strategy={strategy}", "--n1=off"]))
     assert found["success"]
     if request_["type"] != "allocate":
@@ -83,7 +83,7 @@ def test_strategy_answers_every_request_with_a_permitted_placement(
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_: Json) -> None:
     """`explain` has the nodes of the strategy's answer, and the rule that selected them."""
-    raw = as_bytes({**world(), "request": request_})
+    raw = as_bytes({**scenario(), "request": request_})
     settings = Settings()
     parse([f"--strategy={strategy}"], settings)
     reported = explain(raw, settings).document()
@@ -148,7 +148,7 @@ def example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 def test_strategy_of_the_manual_works_everywhere(example: str) -> None:
     """The strategy of the manual answers and explains requests of all types."""
-    made = world()
+    made = scenario()
     made["nodes"]["node10"] = made["nodes"]["node1"] | {"free_memory": 16384}
     for request in REQUESTS.values():
         raw = as_bytes({**made, "request": request})

@@ -19,8 +19,8 @@ from iallocator.tags.autorepair import PREFIX
 from tests.builders import Json
 from tests.command import ROOT
 from tests.execution.running import Running
+from tests.live.cluster_answers import instance, node, rapi_answers
 from tests.live.fakes import fake_luxi
-from tests.live.worlds import instance, node, rapi_answers
 
 Capture = pytest.CaptureFixture[str]
 
@@ -57,7 +57,7 @@ def _tags(words: Iterator[str]) -> list[str]:
     return [PREFIX + word for word in dict.fromkeys(words)]
 
 
-def _world(random: Random) -> Json:
+def _scenario(random: Random) -> Json:
     """Return two groups with free capacity and offline nodes, and instances of all kinds."""
     answers = rapi_answers()
     answers["nodes"] = [
@@ -90,17 +90,17 @@ def _instance(random: Random, number: int) -> Json:
 
 
 def _playing(random: Random) -> Running:
-    world = Running(_world(random))
-    world.held = True
+    scenario = Running(_scenario(random))
+    scenario.held = True
     for number in range(1, max(JOBS) + 1):
         status = JOBS.get(number, "success")
-        world.jobs[number] = {
+        scenario.jobs[number] = {
             "ops": [{"OP_ID": "OP_TEST_DELAY"}],
             "after": [],
             "status": status,
             "done": 0,
         }
-    return world
+    return scenario
 
 
 def _plain(tag: str) -> str:

@@ -14,10 +14,10 @@ from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import complaint, json_of, printed, run
 from tests.execution.running import Running, running
 from tests.execution.test_rapi import RapiResources
+from tests.live.cluster_answers import instance as live_instance
+from tests.live.cluster_answers import node as live_node
+from tests.live.cluster_answers import rapi_answers
 from tests.live.fakes import fake_rapi
-from tests.live.worlds import instance as live_instance
-from tests.live.worlds import node as live_node
-from tests.live.worlds import rapi_answers
 from tests.schemas import conforms
 
 Capture = pytest.CaptureFixture[str]
@@ -117,17 +117,17 @@ def _sick(kind: str) -> Json:
     return answers
 
 
-def _results(world: Running) -> list[str]:
+def _results(scenario: Running) -> list[str]:
     """Return the states of repairs in tags of the cluster: ``pending`` or a result."""
-    words = [tag[len(PREFIX) :].split(":") for tag in world.found("a")["tags"]]
+    words = [tag[len(PREFIX) :].split(":") for tag in scenario.found("a")["tags"]]
     return [word[0] if word[0] == "pending" else word[4] for word in words if len(word) > 1]
 
 
-def _replaced(world: Running) -> list[int]:
+def _replaced(scenario: Running) -> list[int]:
     """Return the numbers of the jobs that replace disks."""
     return [
         number
-        for number, job in world.jobs.items()
+        for number, job in scenario.jobs.items()
         for code in job["ops"]
         if code["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS"
     ]
@@ -139,8 +139,8 @@ def test_repair_is_executed_and_recorded_in_tags(fails: bool, tmp_path: Path) ->
 
     A failed repair is not repeated until its tag is removed.
     """
-    with running(tmp_path, _sick("fix-storage")) as world:
-        carry_out = world._carry_out
+    with running(tmp_path, _sick("fix-storage")) as scenario:
+        carry_out = scenario._carry_out
 
         def broken(job: Json) -> None:
             if job["ops"][0]["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS" and fails:
@@ -148,17 +148,17 @@ def test_repair_is_executed_and_recorded_in_tags(fails: bool, tmp_path: Path) ->
                 return
             carry_out(job)
 
-        world._carry_out = broken  # type: ignore[method-assign]
-        assert _repaired(world, tmp_path) == int(fails)
-        assert _results(world) == ["failure" if fails else "success"]
-        assert world.places()["a"] == ["node1", "node2" if fails else "node3"]
-        submitted = len(world.submitted)
-        assert _repaired(world, tmp_path, "second") == int(fails)
-        assert len(world.submitted) == submitted
+        scenario._carry_out = broken  # type: ignore[method-assign]
+        assert _repaired(scenario, tmp_path) == int(fails)
+        assert _results(scenario) == ["failure" if fails else "success"]
+        assert scenario.places()["a"] == ["node1", "node2" if fails else "node3"]
+        submitted = len(scenario.submitted)
+        assert _repaired(scenario, tmp_path, "second") == int(fails)
+        assert len(scenario.submitted) == submitted
 
 
-def _repaired(world: Running, folder: Path, journal: str = "first") -> int:
-    return main(["repair", f"-L{world.path}", "-X", "--journal", str(folder / journal)])
+def _repaired(scenario: Running, folder: Path, journal: str = "first") -> int:
+    return main(["repair", f"-L{scenario.path}", "-X", "--journal", str(folder / journal)])
 
 
 class Killed(BaseException):
@@ -183,21 +183,21 @@ def test_repair_that_was_killed_is_not_repaired_twice(
             raise Killed
         retag(*arguments)
 
-    with running(tmp_path, _sick("fix-storage")) as world:
+    with running(tmp_path, _sick("fix-storage")) as scenario:
         monkeypatch.setattr(RepairJobs, "retag", killed)
-        world.held = not tagged
+        scenario.held = not tagged
         with pytest.raises(Killed):
-            _repaired(world, tmp_path)
+            _repaired(scenario, tmp_path)
         monkeypatch.setattr(RepairJobs, "retag", retag)
-        assert _results(world) == ["pending"] * tagged
+        assert _results(scenario) == ["pending"] * tagged
         if not tagged:
-            assert _repaired(world, tmp_path, "second") == 1
+            assert _repaired(scenario, tmp_path, "second") == 1
             assert "job 1 is about it" in capsys.readouterr().out
-        world.held = False
-        resumed = ["repair", f"-L{world.path}", "-X", "--resume", str(tmp_path / "first")]
+        scenario.held = False
+        resumed = ["repair", f"-L{scenario.path}", "-X", "--resume", str(tmp_path / "first")]
         assert main(resumed) == 0
-        assert len(_replaced(world)) == 1
-        assert _results(world) == ["success"]
+        assert len(_replaced(scenario)) == 1
+        assert _results(scenario) == ["success"]
 
 
 def test_repair_through_rapi_executes_every_step(tmp_path: Path) -> None:
@@ -221,43 +221,43 @@ def test_repair_through_rapi_executes_every_step(tmp_path: Path) -> None:
 
 def test_journal_of_a_repair_is_of_repair_only(tmp_path: Path, capsys: Capture) -> None:
     """The journal of `repair` is rejected by other commands, and theirs by `repair`."""
-    with running(tmp_path, _sick("fix-storage")) as world:
-        _repaired(world, tmp_path)
+    with running(tmp_path, _sick("fix-storage")) as scenario:
+        _repaired(scenario, tmp_path)
         journal = f"--resume={tmp_path / 'first'}"
-        assert main(["balance", f"-L{world.path}", "-X", journal]) == 2
+        assert main(["balance", f"-L{scenario.path}", "-X", journal]) == 2
         assert "of iallocator repair" in capsys.readouterr().err
-        assert "1 done" in printed("repair", f"-L{world.path}", journal)
+        assert "1 done" in printed("repair", f"-L{scenario.path}", journal)
 
 
 def test_dry_run_changes_nothing(tmp_path: Path) -> None:
     """`repair` with --dry-run and -X shows the jobs, and changes no tags."""
-    with running(tmp_path, _sick("fix-storage")) as world:
+    with running(tmp_path, _sick("fix-storage")) as scenario:
         assert "job 1: replace-disks a (node1:node2 -> node1:node3)" in printed(
-            "repair", f"-L{world.path}", "-X", "--dry-run"
+            "repair", f"-L{scenario.path}", "-X", "--dry-run"
         )
-        assert "adds the tag" in printed("repair", f"-L{world.path}", "--dry-run")
-        assert not world.submitted
+        assert "adds the tag" in printed("repair", f"-L{scenario.path}", "--dry-run")
+        assert not scenario.submitted
 
 
 def test_reinstallation_is_executed_in_order(tmp_path: Path) -> None:
     """`repair` reinstalls an instance on the chosen node, and reports every step."""
     answers = _sick("reinstall")
     answers["instances"][0] |= {"pnode": "node2", "snodes": [], "disk_template": "plain"}
-    with running(tmp_path, answers) as world:
-        do = world._do
+    with running(tmp_path, answers) as scenario:
+        do = scenario._do
 
         def made_anew(code: Json) -> None:
             if code["OP_ID"] == "OP_INSTANCE_RECREATE_DISKS":
-                world.found("a")["pnode"] = code["nodes"][0]
+                scenario.found("a")["pnode"] = code["nodes"][0]
             do(code)
 
-        world._do = made_anew  # type: ignore[method-assign]
-        found = json_of("repair", f"-L{world.path}", "-X", f"--journal={tmp_path / 'j'}")
+        scenario._do = made_anew  # type: ignore[method-assign]
+        found = json_of("repair", f"-L{scenario.path}", "-X", f"--journal={tmp_path / 'j'}")
         assert "tag_changes" not in found["instances"][0]
         (job,) = found["execution"]["jobs"]
         assert job["description"].startswith("stop, recreate-disks, reinstall, start a (node2 -> ")
         assert found["execution"]["instances"][0]["state"] == "as planned"
-        assert _results(world) == ["success"]
+        assert _results(scenario) == ["success"]
 
 
 def test_page_of_repairs_shows_all_instances_and_both_ends(tmp_path: Path) -> None:
@@ -398,13 +398,13 @@ def test_instances_on_shared_storage_fail_over_once_allowed(
     answers["instances"] = [
         {**live_instance(f"w{n}", "node2", disk_template="rbd"), "nic.networks": []} for n in (1, 2)
     ]
-    with running(tmp_path, answers) as world:
-        live = f"-L{world.path}"
+    with running(tmp_path, answers) as scenario:
+        live = f"-L{scenario.path}"
         assert main(["repair", live]) == 1
         assert f"w1, w2: iallocator repair {live} -X --allow failover" in capsys.readouterr().out
         words = ["--allow", "failover", "--journal", str(tmp_path / "journal")]
         assert main(["repair", live, "-X", *words]) == 0
-        assert all(nodes[0] != "node2" for nodes in world.places().values())
+        assert all(nodes[0] != "node2" for nodes in scenario.places().values())
         assert main(["repair", live]) == 0
         assert "Broken" not in capsys.readouterr().out.split("Now:")[-1]
         assert (

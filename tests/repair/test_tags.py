@@ -40,8 +40,8 @@ def test_permission_nearest_tag_counts(
     home = Group(0, "uuid", "g", Policy(), tags=[PREFIX + tag for tag in group])
     nodes = [Node("a", home), Node("b", home)]
     instance = _instance(*own)
-    world = Cluster("c", [PREFIX + tag for tag in cluster], [home], nodes, [instance])
-    found = permission_of(world, instance, NOW)
+    scenario = Cluster("c", [PREFIX + tag for tag in cluster], [home], nodes, [instance])
+    found = permission_of(scenario, instance, NOW)
     assert (found.upto, found.suspended) == (upto, suspended)
     assert found.allows("fix-storage") == bool(upto)
     assert found.allows("reinstall") == (upto == "reinstall")

@@ -13,7 +13,7 @@ from tests.builders import Json, allocate, cluster, instance, rbd
 from tests.command import printed, respond
 from tests.seeds import seeds
 
-from .worlds import POOLS, of_instance, reaching, super_cluster
+from .scenarios import POOLS, of_instance, reaching, super_cluster
 
 SEEDS = [range(start, start + 40) for start in seeds(40, 160)[::40]]
 

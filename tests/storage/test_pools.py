@@ -16,7 +16,7 @@ from iallocator.wire.validation import problems
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import respond
 
-from .worlds import external, internal
+from .scenarios import external, internal
 
 NAS = ("external", "nas")
 

@@ -16,7 +16,7 @@ from tests.builders import Json, allocate_rbd, cluster, instance
 from tests.n1.tight import Case, alone, context_of, tolerates
 from tests.seeds import seeds
 
-from .worlds import external, internal
+from .scenarios import external, internal
 
 CHUNKS = [range(start, start + 200) for start in range(0, 1000, 200)]
 POOLS = ("nas", "san", "ceph")

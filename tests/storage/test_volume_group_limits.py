@@ -53,7 +53,7 @@ def total_of(disks: list[Json], template: str) -> int:
     return sum(needs(disks, template).values())
 
 
-def world(rng: Random, template: str) -> tuple[Json, Free]:
+def scenario(rng: Random, template: str) -> tuple[Json, Free]:
     """Return three to five nodes with volume groups and instances, and their free MiB."""
     names = [f"node{k}" for k in range(1, rng.randint(4, 6))]
     free: Free = {
@@ -102,7 +102,7 @@ def test_allocations_equal_brute_force(template: str) -> None:
     outcomes: Counter[bool] = Counter()
     for seed in seeds(40, 800):
         rng = Random(f"volume-groups/{template}/{seed}")
-        document, free = world(rng, template)
+        document, free = scenario(rng, template)
         request = asked_for(rng, document, template)
         needed = needs(request["request"]["disks"], template)
         homes = [name for name in free if takes(free[name], needed)]
@@ -121,7 +121,7 @@ def test_batch_is_placed_if_there_is_a_way() -> None:
     outcomes: Counter[bool] = Counter()
     for seed in seeds(25, 400):
         rng = Random(f"volume-groups/batch/{seed}")
-        document, free = world(rng, "plain")
+        document, free = scenario(rng, "plain")
         wanted = [asked_for(rng, document, "plain", f"new{k}")["request"] for k in range(3)]
         needed = [needs(raw["disks"], "plain") for raw in wanted]
         expected = False
@@ -142,7 +142,7 @@ def test_evacuations_equal_brute_force() -> None:
     outcomes: Counter[bool] = Counter()
     for seed in seeds(25, 400):
         rng = Random(f"volume-groups/evacuate/{seed}")
-        document, free = world(rng, "drbd")
+        document, free = scenario(rng, "drbd")
         if not document["instances"]:
             continue
         name = rng.choice(list(document["instances"]))
@@ -167,7 +167,7 @@ def test_plans_keep_within_volume_groups(command: str, words: tuple[str, ...]) -
     """After each move, nodes have 1 MiB free in the volume groups of their new disks."""
     copies = 0
     for seed in seeds(3, 250):
-        document, free = world(Random(f"volume-groups/plan/{seed}"), "drbd")
+        document, free = scenario(Random(f"volume-groups/plan/{seed}"), "drbd")
         plan: Any = plan_of(command, document, "--n1=off", *words)
         where = {name: list(raw["nodes"]) for name, raw in document["instances"].items()}
         for move in plan["moves"]:
@@ -190,7 +190,7 @@ def test_capacity_equals_brute_force(template: str) -> None:
     """`capacity` places as many instances as the volume group ``lvm`` of nodes permits."""
     for seed in seeds(4, 200):
         rng = Random(f"volume-groups/capacity/{template}/{seed}")
-        document, free = world(rng, template)
+        document, free = scenario(rng, template)
         size = 1200 - METADATA * (template == "drbd")
         found = json_of(
             "capacity", f"--standard-alloc={size},100,1", f"--disk-template={template}",

@@ -14,8 +14,8 @@ from iallocator.wire.validation import problems
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import respond, run
 
+from .scenarios import internal
 from .test_pools import places
-from .worlds import internal
 
 
 def groups(lvm: int | None = None, **others: int | None) -> Json:

@@ -55,9 +55,9 @@ def test_transition_of_a_response_is_safe_and_leads_to_the_result(kind: str, see
         if "instance" in step:
             where[step["instance"]] = step["to"]
     assert where == moved
-    world = model_of(raw)
-    index = {node.name: node.index for node in world.nodes}
-    by_name = {i.name: i for i in world.instances}
+    scenario = model_of(raw)
+    index = {node.name: node.index for node in scenario.nodes}
+    by_name = {i.name: i for i in scenario.instances}
     moves = [
         Move.by_steps(
             by_name[entry["instance"]],
@@ -67,8 +67,8 @@ def test_transition_of_a_response_is_safe_and_leads_to_the_result(kind: str, see
         for entry in found["solutions"]
         if entry["instance"] in moved
     ]
-    state = State(world)
-    transition = transition_of_moves(world, room(state), moves)
+    state = State(scenario)
+    transition = transition_of_moves(scenario, room(state), moves)
     assert transition_document(transition) == found["transition"]
     if not any("whatever is done before" in remark for remark in transition.remarks):
         offline = [p for p in check(state, transition, 5) if "is not online" not in p]

@@ -16,7 +16,7 @@ from iallocator.render.table import Page
 from iallocator.transition.assemble import plan_transition
 from iallocator.transition.transition import Transition
 
-from .worlds import machine, make_cluster, world
+from .scenarios import machine, make_cluster, scenario
 
 SEEDS = range(12)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -24,7 +24,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def transition(seed: int) -> Transition:
     """Return a transition of shared and drbd instances; odd seeds have names with quotes."""
-    one = world(seed, drbd=0.4)
+    one = scenario(seed, drbd=0.4)
     found = plan_transition(one.state, one.wanted)
     if seed % 2:
         for step in found.steps:

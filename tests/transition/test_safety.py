@@ -20,7 +20,7 @@ from iallocator.transition.step import FAILOVER, Step
 from iallocator.transition.transition import Transition
 from tests.seeds import seeds
 
-from .worlds import World, machine, make_cluster, world
+from .scenarios import Scenario, machine, make_cluster, scenario
 
 KINDS: tuple[dict[str, float], ...] = (
     {},
@@ -32,7 +32,7 @@ KINDS: tuple[dict[str, float], ...] = (
 SEEDS = seeds(10, 25)
 
 
-def planned(one: World) -> Transition:
+def planned(one: Scenario) -> Transition:
     """Return the transition to the target placement of a generated case."""
     return plan_transition(one.state, one.wanted)
 
@@ -41,7 +41,7 @@ def planned(one: World) -> Transition:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_order_is_safe(seed: int, options: dict[str, float]) -> None:
     """Random orders of steps, also overlapping ones, violate no hard limit."""
-    one = world(seed, **options)  # type: ignore[arg-type]
+    one = scenario(seed, **options)  # type: ignore[arg-type]
     assert check(one.state, planned(one), 5, seed) == []
 
 
@@ -49,7 +49,7 @@ def test_any_order_is_safe(seed: int, options: dict[str, float]) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_steps_lead_to_the_planned_placements(seed: int, options: dict[str, float]) -> None:
     """Each instance reaches its target, or is reported and stays."""
-    one = world(seed, **options)  # type: ignore[arg-type]
+    one = scenario(seed, **options)  # type: ignore[arg-type]
     transition = planned(one)
     left = {name for name, _ in transition.left}
     where = dict(one.state.where)
@@ -63,10 +63,10 @@ def test_steps_lead_to_the_planned_placements(seed: int, options: dict[str, floa
 @pytest.mark.parametrize("seed", seeds(20, 60))
 def test_instance_on_shared_storage_leaves_no_disk_behind(seed: int) -> None:
     """If instances may be stopped, those on shared storage always reach their targets."""
-    assert planned(world(seed, tight=0.95)).left == []
+    assert planned(scenario(seed, tight=0.95)).left == []
 
 
-def overdrawn(one: World, transition: Transition, waits: Mapping[int, set[int]]) -> bool:
+def overdrawn(one: Scenario, transition: Transition, waits: Mapping[int, set[int]]) -> bool:
     """Return whether a node is overloaded at some moment that the dependencies permit.
 
     `waits` has the dependencies.
@@ -97,14 +97,14 @@ def overdrawn(one: World, transition: Transition, waits: Mapping[int, set[int]])
     return False
 
 
-SMALL = [seed for seed in range(80) if len(planned(world(seed, tight=0.6)).steps) <= 8]
+SMALL = [seed for seed in range(80) if len(planned(scenario(seed, tight=0.6)).steps) <= 8]
 """Seeds of cases with so few steps that all moments can be checked."""
 
 
 @pytest.mark.parametrize("seed", SMALL)
 def test_every_wait_for_capacity_is_needed(seed: int) -> None:
     """Without any one of its dependencies on capacity, a transition can overload a node."""
-    one = world(seed, tight=0.6)
+    one = scenario(seed, tight=0.6)
     transition = planned(one)
     waits = {step.number: set(step.after) for step in transition.steps}
     assert not overdrawn(one, transition, waits)
@@ -117,24 +117,24 @@ def test_every_wait_for_capacity_is_needed(seed: int) -> None:
 
 def test_every_wait_is_needed_somewhere() -> None:
     """Some cases have dependencies, so that the test of their necessity can fail."""
-    assert sum(planned(world(seed, tight=0.6)).waits for seed in SMALL) > 10
+    assert sum(planned(scenario(seed, tight=0.6)).waits for seed in SMALL) > 10
 
 
 def test_check_finds_a_missing_wait() -> None:
     """The check by execution finds a missing dependency."""
     for seed in range(20):
-        one = world(seed, tight=0.95)
+        one = scenario(seed, tight=0.95)
         transition = planned(one)
         for step in transition.steps:
             step.after = []
         if transition.waits == 0 and check(one.state, transition, 5):
             return
-    raise AssertionError("nothing was found in any of the worlds")
+    raise AssertionError("nothing was found in any of the scenarios")
 
 
 def test_check_finds_a_wrong_order() -> None:
     """The check by execution finds steps in reverse order."""
-    one = world(3, tight=0.95)
+    one = scenario(3, tight=0.95)
     transition = planned(one)
     assert linear(one.state, transition.steps[::-1])
     arrival = next(step.action for step in transition.steps if any(step.action.takes.values()))
@@ -145,7 +145,7 @@ def test_check_finds_a_wrong_order() -> None:
 @pytest.mark.parametrize("options", KINDS, ids=str)
 def test_same_input_gives_the_same_bytes(options: dict[str, float]) -> None:
     """A transition is byte-equal if it is made again, from targets in another order."""
-    one, again = world(5, **options), world(5, **options)  # type: ignore[arg-type]
+    one, again = scenario(5, **options), scenario(5, **options)  # type: ignore[arg-type]
     again.wanted = dict(reversed(again.wanted.items()))
     assert json.dumps(transition_document(planned(one))) == json.dumps(
         transition_document(planned(again))

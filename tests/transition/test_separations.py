@@ -19,7 +19,7 @@ from iallocator.transition.separations import Separations
 from iallocator.transition.transition import Transition
 from tests.seeds import seeds
 
-from .worlds import machine, make_cluster
+from .scenarios import machine, make_cluster
 
 Where = Mapping[str, Nodes]
 

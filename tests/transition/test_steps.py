@@ -18,7 +18,7 @@ from iallocator.transition.paths import NoWayError, shortest
 from iallocator.transition.requirements import MUST, SHOULD, Demands, NodeChanges, StopRules
 from iallocator.transition.transition import Transition
 
-from .worlds import machine, make_cluster
+from .scenarios import machine, make_cluster
 
 Line = tuple[str, str, list[int]]
 

@@ -29,7 +29,7 @@ REASON = "FailLabel"
 ONLY = ["iallocator:only:ssd"]
 
 
-def world(labels: str, homes: dict[str, str], template: str = "rbd", **members: Any) -> Json:
+def scenario(labels: str, homes: dict[str, str], template: str = "rbd", **members: Any) -> Json:
     """Return nodes, of which `labels` have the label, and instances that require the label.
 
     `homes` maps instances to their nodes.
@@ -54,7 +54,7 @@ def new(document: Json, **members: Any) -> Json:
 def allocations() -> None:
     """Check allocations on one and two nodes, with and without arrays, from text, and as hail."""
     for count, template in product((4, 70), ("rbd", "drbd")):
-        request = new(world("hs" * (count // 2), {}), disk_template=template)
+        request = new(scenario("hs" * (count // 2), {}), disk_template=template)
         group = respond(request, "--n1=off")["solutions"][0]
         open_nodes = count // 2
         if template == "drbd":
@@ -65,9 +65,9 @@ def allocations() -> None:
         assert set(group["failures"]) == {REASON}
         assert all(int(name[4:]) % 2 == 0 for name in group["nodes"]), group["nodes"]
     # Without a tag, with another tag, and for hail, nothing is closed
-    for request in (new(world("hs", {}), tags=[]), new(world("hs", {}), tags=["only:ssd"])):
+    for request in (new(scenario("hs", {}), tags=[]), new(scenario("hs", {}), tags=["only:ssd"])):
         assert respond(request, "--n1=off")["solutions"][0]["successes"] == 2
-    assert respond(new(world("hs", {})), "--compat=hail")["success"]
+    assert respond(new(scenario("hs", {})), "--compat=hail")["success"]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "cluster.data"
         path.write_text(
@@ -92,7 +92,7 @@ def groups() -> None:
 
 def exact_search() -> None:
     """Check that the exact search places two instances of a batch, as two nodes have the label."""
-    request = new(world("hs", {}), memory=4000)
+    request = new(scenario("hs", {}), memory=4000)
     one = request["request"]
     request["request"] = {
         "type": "multi-allocate",
@@ -105,7 +105,7 @@ def exact_search() -> None:
 
 def moves() -> None:
     """Check that relocation and evacuation use nodes with the label, or report their lack."""
-    document = world("sshh", {"i1": "node1", "i2": "node1"})
+    document = scenario("sshh", {"i1": "node1", "i2": "node1"})
     document["request"] = {
         "type": "node-evacuate", "instances": ["i1", "i2"], "evac_mode": "all",
     }  # fmt: skip
@@ -113,7 +113,7 @@ def moves() -> None:
     assert [nodes for _, _, nodes in moved] == [["node2"], ["node2"]], moved
     assert not failed
     for labels, expected in (("sshs", ["node4"]), ("ssh", None)):
-        document = world(labels, {"i1": "node1 node2"}, "drbd")
+        document = scenario(labels, {"i1": "node1 node2"}, "drbd")
         document["request"] = {
             "type": "relocate", "name": "i1", "required_nodes": 1, "relocate_from": ["node2"],
             "disk_space_total": 1152,
@@ -126,13 +126,13 @@ def moves() -> None:
 def planners() -> None:
     """Check that balance and squeeze move instances only to nodes with the label."""
     many = {f"i{k}": "node1" for k in range(6)}
-    moved = plan_of("balance", world("shs", many), "--n1=off")["moves"]
+    moved = plan_of("balance", scenario("shs", many), "--n1=off")["moves"]
     assert moved
     assert {move["to"][0] for move in moved} == {"node3"}, moved
-    assert not plan_of("balance", world("shh", many), "--n1=off")["moves"]
+    assert not plan_of("balance", scenario("shh", many), "--n1=off")["moves"]
     few = {"i1": "node1", "i2": "node2", "i3": "node2"}
     for labels, emptied in (("ss", 1), ("sh", 0)):
-        moved = plan_of("squeeze", world(labels, few), "--n1=off")["moves"]
+        moved = plan_of("squeeze", scenario(labels, few), "--n1=off")["moves"]
         assert all(move["to"][0] == "node1" or labels == "ss" for move in moved), moved
         left = {"i1": "node1", "i2": "node2", "i3": "node2"}
         left |= {move["instance"]: move["to"][0] for move in moved}
@@ -142,16 +142,16 @@ def planners() -> None:
 def n1() -> None:
     """Check that instances of a failed node restart only on nodes with the label."""
     for mode in ("strict", "no-new", "no-worse"):
-        tolerated = new(world("ssh", {"i1": "node1"}), memory=1000)
+        tolerated = new(scenario("ssh", {"i1": "node1"}), memory=1000)
         assert respond(tolerated, f"--n1={mode}")["success"], mode
         # The other node has the memory, but not the label
-        alone = new(world("shh", {"i1": "node1"}), memory=100)
+        alone = new(scenario("shh", {"i1": "node1"}), memory=100)
         answer = respond(alone, f"--n1={mode}")
         assert answer["success"] is (mode == "no-new"), (
             mode,
             answer,
         )  # the failure is lost already
-        tight = new(world("sshhh", {"i1": "node1", "i2": "node2"}), memory=6500)
+        tight = new(scenario("sshhh", {"i1": "node1", "i2": "node2"}), memory=6500)
         answer = respond(tight, f"--n1={mode}")
         assert not answer["success"], (mode, answer)
         assert answer["solutions"][0]["failures"] == {"FailN1": 2, REASON: 3}, (mode, answer)
@@ -159,7 +159,7 @@ def n1() -> None:
 
 def verifier_and_transition() -> None:
     """Check that the verifier rejects moves to nodes without the label; a swap avoids them."""
-    document = world("shs", {"i1": "node1"})
+    document = scenario("shs", {"i1": "node1"})
     state = State(read_cluster(document, Reading(static_kvm_memory=0)))
     index = {node.name: node.index for node in state.cluster.nodes}
     found = state.cluster.instance_named("i1")
@@ -168,7 +168,7 @@ def verifier_and_transition() -> None:
         entry = PlanEntry(Move.by_steps(found, (index["node1"],), [(FAILOVER_TO, index[target])]))
         problems = "\n".join(map(str, verify_moves(state, [entry], PlanLimits(Settings(), None))))
         assert (text in problems) if text else not problems, problems
-    document = world("sshs", {"i1": "node1", "i2": "node2"}, memory=5000)
+    document = scenario("sshs", {"i1": "node1", "i2": "node2"}, memory=5000)
     state = State(read_cluster(document, Reading(static_kvm_memory=0)))
     names = [node.name for node in state.cluster.nodes]
     home, other, third = (names.index(name) for name in ("node1", "node2", "node4"))
@@ -185,16 +185,16 @@ def verifier_and_transition() -> None:
 
 def words() -> None:
     """Check the list of constraints, the text of a rejection, and the nearest candidate."""
-    document = world("hs", {"i1": "node2"})
+    document = scenario("hs", {"i1": "node2"})
     listed = json_of("constraints", "--json", document=document)
     assert [(one["what"], one["origin"]) for one in listed["constraints"]] == [
         ("on nodes that have label ssd", "tag iallocator:only:ssd")
     ], listed
     assert not listed["tag_findings"], listed
-    text = printed("explain", "--n1=off", document=new(world("hs", {})))
+    text = printed("explain", "--n1=off", document=new(scenario("hs", {})))
     assert "FailLabel: does not have label ssd" in text, text
     assert "1 × FailLabel (labels of nodes)" in text, text
-    full = new(world("hs", {"i1": "node2"}, memory=8000))
+    full = new(scenario("hs", {"i1": "node2"}, memory=8000))
     assert "closest: " in respond(full, "--n1=off")["info"]
 
 

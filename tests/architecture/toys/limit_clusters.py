@@ -26,7 +26,7 @@ Loss = tuple[int, int]
 """The least number of lost instances, and the least MiB of lost instances."""
 
 
-class World:
+class Scenario:
     """A tight cluster, and what brute force computes about it.
 
     A node with the tag ``most:N`` may be the primary of N instances. Instances are on shared
@@ -148,91 +148,98 @@ def _fit(
     return True
 
 
-def allocation(world: World) -> Iterator[str]:
+def allocation(scenario: Scenario) -> Iterator[str]:
     """Yield the result of an allocation in every mode of N+1."""
-    request = allocate(world.document, memory=world.size, disk=10, disk_template=world.template)
+    request = allocate(
+        scenario.document, memory=scenario.size, disk=10, disk_template=scenario.template
+    )
     for mode in (*MODES, "off"):
         answer = respond(request, f"--n1={mode}")
         if answer["success"]:
-            after = {**world.before, "new": tuple(answer["result"])}
-            assert world.kept(after), (mode, answer["result"])
-            group = world.group[answer["result"][0]]
-            assert not world.bad(mode, world.before, after, {group}), (mode, answer["result"])
-        elif world.decided(mode) and world.template == "rbd":
-            for name in world.most:
-                after = {**world.before, "new": (name,)}
-                assert not world.kept(after) or world.bad(mode, world.before, after), (mode, name)
+            after = {**scenario.before, "new": tuple(answer["result"])}
+            assert scenario.kept(after), (mode, answer["result"])
+            group = scenario.group[answer["result"][0]]
+            assert not scenario.bad(mode, scenario.before, after, {group}), (mode, answer["result"])
+        elif scenario.decided(mode) and scenario.template == "rbd":
+            for name in scenario.most:
+                after = {**scenario.before, "new": (name,)}
+                assert not scenario.kept(after) or scenario.bad(mode, scenario.before, after), (
+                    mode,
+                    name,
+                )
         yield f"allocate {mode} {'placed' if answer['success'] else 'rejected'}"
 
 
-def evacuation(world: World) -> Iterator[str]:
+def evacuation(scenario: Scenario) -> Iterator[str]:
     """Yield the result of evacuations without N+1: as many instances as possible leave."""
-    for name in world.most:
-        leaving = [one for one, nodes in world.before.items() if nodes == (name,)]
+    for name in scenario.most:
+        leaving = [one for one, nodes in scenario.before.items() if nodes == (name,)]
         if not leaving:
             continue
         request = {"type": "node-evacuate", "instances": leaving, "evac_mode": "all"}
-        moved, failed, _ = respond({**world.document, "request": request})["result"]
-        after = {**world.before, **{one: tuple(nodes) for one, _, nodes in moved}}
-        assert world.kept(after), (name, moved)
-        others = {one: nodes for one, nodes in world.before.items() if one not in leaving}
-        if world.shared:
-            targets = [one for one in world.peers(name) if one != name]
-            items = [(world.sizes[one], targets) for one in leaving]
-            assert len(failed) == least(items, world.room(others))[0], (name, moved, failed)
+        moved, failed, _ = respond({**scenario.document, "request": request})["result"]
+        after = {**scenario.before, **{one: tuple(nodes) for one, _, nodes in moved}}
+        assert scenario.kept(after), (name, moved)
+        others = {one: nodes for one, nodes in scenario.before.items() if one not in leaving}
+        if scenario.shared:
+            targets = [one for one in scenario.peers(name) if one != name]
+            items = [(scenario.sizes[one], targets) for one in leaving]
+            assert len(failed) == least(items, scenario.room(others))[0], (name, moved, failed)
         yield f"evacuate {'some' if failed else 'all'}"
 
 
-def batch(world: World) -> Iterator[str]:
+def batch(scenario: Scenario) -> Iterator[str]:
     """Yield the result of a batch of three instances: as many as possible are placed."""
-    one = allocate({}, memory=world.size, disk=10, disk_template="rbd")["request"]
+    one = allocate({}, memory=scenario.size, disk=10, disk_template="rbd")["request"]
     names = ("new1", "new2", "new3")
     request = {
         "type": "multi-allocate",
         "instances": [{**one, "type": "allocate", "name": name} for name in names],
     }
-    answer = respond({**world.document, "request": request}, "--n1=off")
+    answer = respond({**scenario.document, "request": request}, "--n1=off")
     placed, failed = answer["result"] or ([], names)
-    world.sizes |= dict.fromkeys(names, world.size)
-    after = {**world.before, **{name: tuple(nodes) for name, nodes in placed}}
-    assert world.kept(after), placed
-    if world.shared:
-        fewest = least([(world.size, list(world.most))] * 3, world.room(world.before))[0]
+    scenario.sizes |= dict.fromkeys(names, scenario.size)
+    after = {**scenario.before, **{name: tuple(nodes) for name, nodes in placed}}
+    assert scenario.kept(after), placed
+    if scenario.shared:
+        fewest = least([(scenario.size, list(scenario.most))] * 3, scenario.room(scenario.before))[
+            0
+        ]
         assert len(failed) == fewest, answer
     yield f"batch {len(placed)}"
 
 
-def capacity(world: World) -> Iterator[str]:
+def capacity(scenario: Scenario) -> Iterator[str]:
     """Yield whether capacity equals the number of slots with memory."""
-    size = f"--standard-alloc=10m,{world.size}m,1"
-    found = json_of("capacity", "--n1=off", size, "--disk-template=rbd", document=world.document)
+    size = f"--standard-alloc=10m,{scenario.size}m,1"
+    found = json_of("capacity", "--n1=off", size, "--disk-template=rbd", document=scenario.document)
     count = found["standard"]["count"]
-    room = world.room(world.before).values()
-    expected = sum(min(slots, free // world.size) for free, slots in room)
-    assert count == expected if world.shared else count <= expected, (count, expected)
+    room = scenario.room(scenario.before).values()
+    expected = sum(min(slots, free // scenario.size) for free, slots in room)
+    assert count == expected if scenario.shared else count <= expected, (count, expected)
     yield f"capacity {'0' if not count else 'more'}"
 
 
-def plans(world: World) -> Iterator[str]:
+def plans(scenario: Scenario) -> Iterator[str]:
     """Yield the result of planners in every mode: limits and N+1 hold at the end."""
     commands = ["balance", "squeeze"]
-    if len(world.groups) > 1:
+    if len(scenario.groups) > 1:
         commands = ["balance-groups", "redistribute", "compress"]
     for command, mode in product(commands, (*MODES, "off")):
         words = ("--all-instances",) if command == "squeeze" else ()
-        plan = json_of(command, "--verify-plan", f"--n1={mode}", *words, document=world.document)
-        after = dict(world.before)
+        plan = json_of(command, "--verify-plan", f"--n1={mode}", *words, document=scenario.document)
+        after = dict(scenario.before)
         for move in plan["moves"]:
             after[move["instance"]] = tuple(move["to"])
-            assert command != "balance" or world.kept(after), (command, mode, move)
-        assert world.kept(after), (command, mode)
+            assert command != "balance" or scenario.kept(after), (command, mode, move)
+        assert scenario.kept(after), (command, mode)
         changed = {
-            world.group[name]
+            scenario.group[name]
             for one in after
-            if after[one] != world.before[one]
+            if after[one] != scenario.before[one]
             for name in after[one]
         }
-        bad = world.bad(mode, world.before, after, changed) if changed else []
+        bad = scenario.bad(mode, scenario.before, after, changed) if changed else []
         assert not bad, (command, mode, plan["moves"], bad)
         yield f"{command} {mode} {'moves' if plan['moves'] else 'stays'}"
 
@@ -242,9 +249,9 @@ def main(start: int, count: int) -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(start, start + count):
         for path in (allocation, evacuation, batch, capacity, plans):
-            world = World(seed)
+            scenario = Scenario(seed)
             try:
-                outcomes.update(path(world))
+                outcomes.update(path(scenario))
             except AssertionError as error:
                 raise AssertionError(f"seed {seed}, {path.__name__}: {error}") from error
     for outcome, times in sorted(outcomes.items()):

@@ -20,7 +20,7 @@ from tests.model.make import model_of
 REASON = "FailCount"
 
 
-def world(most: list[int], have: list[int], template: str = "rbd", **members: object) -> Json:
+def scenario(most: list[int], have: list[int], template: str = "rbd", **members: object) -> Json:
     """Return nodes that permit `most` primaries and have `have`, with enough memory."""
     residents = {}
     for k, count in enumerate(have):
@@ -48,7 +48,7 @@ def allocation() -> None:
     """Check allocations on one node and on two, with and without arrays."""
     for count, template in product((4, 70), ("rbd", "drbd")):
         most = [2 if k % 2 else 1 for k in range(count)]
-        request = allocate(world(most, [1] * count), memory=100, disk_template=template)
+        request = allocate(scenario(most, [1] * count), memory=100, disk_template=template)
         group = respond(request, "--n1=off")["solutions"][0]
         others = count - 1 if template == "drbd" else 1
         full = count // 2
@@ -59,7 +59,7 @@ def allocation() -> None:
 
 def exact_search() -> None:
     """Check the exact search of a batch with more instances than slots on nodes."""
-    request = allocate_rbd(world([1, 2, 1], [0, 1, 1]), memory=100)
+    request = allocate_rbd(scenario([1, 2, 1], [0, 1, 1]), memory=100)
     one = request["request"]
     names = [f"new{k}" for k in range(3)]
     request["request"] = {
@@ -73,7 +73,7 @@ def exact_search() -> None:
 
 def moves() -> None:
     """Check that instances that leave a node move only to nodes with a slot."""
-    document = world([3, 3, 1], [2, 1, 1])
+    document = scenario([3, 3, 1], [2, 1, 1])
     document["request"] = {
         "type": "node-evacuate", "instances": ["i1x0", "i1x1"], "evac_mode": "all",
     }  # fmt: skip
@@ -84,10 +84,10 @@ def moves() -> None:
 
 def planners() -> None:
     """Check that balance moves no instance to a full node, and that squeeze keeps needed nodes."""
-    document = world([4, 1, 2], [4, 1, 1])
+    document = scenario([4, 1, 2], [4, 1, 1])
     moves = plan_of("balance", document, "--n1=off")["moves"]
     assert primaries(document, moves) == [3, 1, 2], moves
-    document = world([4, 4, 1], [1, 3, 1])
+    document = scenario([4, 4, 1], [1, 3, 1])
     left = primaries(document, plan_of("squeeze", document, "--n1=off")["moves"])
     assert sorted(left)[:1] == [0], left
     assert all(map(le, left, (4, 4, 1))), left
@@ -95,7 +95,7 @@ def planners() -> None:
 
 def transition() -> None:
     """Check that a swap of two full nodes moves one instance through a third node."""
-    document = world([1, 1, 1], [1, 1, 0])
+    document = scenario([1, 1, 1], [1, 1, 0])
     state = State(model_of(document))
     names = [node.name for node in state.cluster.nodes]
     one, other = names.index("node1"), names.index("node2")
@@ -107,31 +107,31 @@ def transition() -> None:
 
 def capacity() -> None:
     """Check that the capacity equals the number of slots."""
-    found = json_of("capacity", "--n1=off", document=world([3, 2, 5], [1, 2, 0]))["standard"]
+    found = json_of("capacity", "--n1=off", document=scenario([3, 2, 5], [1, 2, 0]))["standard"]
     assert found["count"] == 7, found
     assert REASON in found["reason"], found
 
 
 def n1() -> None:
     """Check that a failure is not tolerated if an instance of the node has no slot elsewhere."""
-    spare = allocate_rbd(world([3, 3, 3], [2, 2, 1]), memory=100)
-    tight = allocate_rbd(world([3, 3, 3], [2, 2, 2]), memory=100)
+    spare = allocate_rbd(scenario([3, 3, 3], [2, 2, 1]), memory=100)
+    tight = allocate_rbd(scenario([3, 3, 3], [2, 2, 2]), memory=100)
     for mode in ("strict", "no-new", "no-worse"):
         assert respond(spare, f"--n1={mode}")["success"], mode
         answer = respond(tight, f"--n1={mode}")
         assert answer["solutions"][0]["failures"] == {"FailN1": 3}, (mode, answer)
     for mode, expected in (("strict", 2), ("no-new", 2), ("no-worse", 2)):
-        found = json_of("capacity", f"--n1={mode}", document=world([3, 3, 3], [2, 1, 1]))
+        found = json_of("capacity", f"--n1={mode}", document=scenario([3, 3, 3], [2, 1, 1]))
         assert found["standard"]["count"] == expected, (mode, found["standard"])
 
 
 def words() -> None:
     """Check that a rejection has the reason and the numbers."""
-    request = allocate_rbd(world([1, 2], [1, 1]), memory=100)
+    request = allocate_rbd(scenario([1, 2], [1, 1]), memory=100)
     text = printed("explain", "--n1=off", document=request)
     assert "FailCount: is the primary of 1 instances, 1 are allowed" in text, text
     assert "1 × FailCount (number of instances)" in text, text
-    full = allocate_rbd(world([1, 1], [1, 1]), memory=100)
+    full = allocate_rbd(scenario([1, 1], [1, 1]), memory=100)
     assert "closest: node1 lacks 1 place for instances" in respond(full, "--n1=off")["info"]
 
 

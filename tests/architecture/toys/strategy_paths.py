@@ -15,7 +15,7 @@ from tests.command import plan_of, printed, respond, run
 OPTION = "--strategy=last-name"
 
 
-def world(template: str = "rbd", tags: tuple[str, ...] = ()) -> Json:
+def scenario(template: str = "rbd", tags: tuple[str, ...] = ()) -> Json:
     """Return six equal nodes in one group; the last one has the tag `never`."""
     nodes = ("node1", "node2") if template == "drbd" else ("node1",)
     held = {f"i{k}": instance(*nodes, memory=300, disk_template=template) for k in range(3)}
@@ -25,12 +25,12 @@ def world(template: str = "rbd", tags: tuple[str, ...] = ()) -> Json:
 def allocations() -> None:
     """Check allocations of one and several instances, on one and two nodes, and rejections."""
     for template, expected in (("rbd", ["node5"]), ("drbd", ["node5", "node4"])):
-        request = allocate(world(template), memory=300, disk_template=template)
+        request = allocate(scenario(template), memory=300, disk_template=template)
         (best,) = respond(request, OPTION, "--n1=off")["solutions"][:1]
         assert best["nodes"] == expected, best
         assert "FailStrategy" in best["failures"], best
         one = {**request["request"], "name": "new0"}
-        several = {**world(template), "request": {"type": "multi-allocate", "instances": [one]}}
+        several = {**scenario(template), "request": {"type": "multi-allocate", "instances": [one]}}
         assert respond(several, OPTION, "--n1=off")["result"][0] == [["new0", expected]]
 
 
@@ -41,10 +41,10 @@ def moves() -> None:
         "node-evacuate": {"instances": ["i0"], "evac_mode": "all"},
     }
     for kind, members in kinds.items():
-        answer = respond({**world(), "request": {"type": kind, **members}}, OPTION, "--n1=off")
+        answer = respond({**scenario(), "request": {"type": kind, **members}}, OPTION, "--n1=off")
         assert "node5" in json.dumps(answer["result"]), (kind, answer)
         assert "node4" not in json.dumps(answer["result"]), (kind, answer)
-    document = world()
+    document = scenario()
     document["nodegroups"]["uuid-other"] = {**document["nodegroups"]["uuid-default"]}
     document["nodegroups"]["uuid-other"]["name"] = "other"
     for name in ("node3", "node4", "node5"):
@@ -56,9 +56,9 @@ def moves() -> None:
 
 def settings() -> None:
     """Check that a tag or a key of the request sets the strategy; schema and help list it."""
-    request = allocate_rbd(world(tags=("iallocator:strategy:last-name",)))
+    request = allocate_rbd(scenario(tags=("iallocator:strategy:last-name",)))
     assert respond(request, "--n1=off")["solutions"][0]["nodes"] == ["node5"]
-    request = allocate_rbd(world())
+    request = allocate_rbd(scenario())
     request["request"]["strategy"] = "last-name"
     assert respond(request, "--n1=off")["solutions"][0]["nodes"] == ["node5"]
     done = run("--validate", stdin=as_bytes(request))
@@ -71,7 +71,7 @@ def planners() -> None:
     held = {f"i{k}": rbd(f"node{k}") for k in (1, 4)}
     moves = plan_of("compress", cluster(nodes={"a": 3, "b": 1}, instances=held), OPTION)["moves"]
     assert [move["to"] for move in moves] == [["node3"]], moves
-    request = allocate_rbd(world(), memory=300)
+    request = allocate_rbd(scenario(), memory=300)
     text = printed("explain", OPTION, "--n1=off", document=request)
     assert "it has the tag never" in text, text
     assert "position" in text, text

@@ -15,7 +15,7 @@ from tests.command import json_of, plan_of, printed, respond, run
 TOY, LIKE = "iscsi", "ext"
 
 
-def world(template: str) -> Json:
+def scenario(template: str) -> Json:
     """Return five uneven nodes, and instances with the disk template `template`."""
     held = {
         f"i{k}": instance(f"node{k % 3 + 1}", memory=500 + 100 * k, disk_template=template)
@@ -44,10 +44,13 @@ def requests() -> None:
     for mode in ("strict", "no-worse", "off"):
         answers = []
         for template in (TOY, LIKE):
-            new = allocate(world(template), memory=700, disk_template=template)
+            new = allocate(scenario(template), memory=700, disk_template=template)
             one = {**new["request"], "name": "new0"}
             several = {"type": "multi-allocate", "instances": [one, {**one, "name": "new1"}]}
-            documents = [new, *({**world(template), "request": kind} for kind in (several, *kinds))]
+            documents = [
+                new,
+                *({**scenario(template), "request": kind} for kind in (several, *kinds)),
+            ]
             answers.append([respond(deepcopy(one), f"--n1={mode}") for one in documents])
             assert all(answer["success"] for answer in answers[-1]), answers[-1]
             for document in documents:
@@ -61,12 +64,12 @@ def planners() -> None:
     for words in (
         ("balance",), ("squeeze",), ("balance-groups",), ("compress",), ("redistribute",),
     ):  # fmt: skip
-        plans = [plan_of(*words, world(template)) for template in (TOY, LIKE)]
+        plans = [plan_of(*words, scenario(template)) for template in (TOY, LIKE)]
         assert renamed(plans[0]) == plans[1], words
     for words in (("check",), ("capacity",), ("show",), ("constraints",)):
-        found = [json_of(*words, document=world(template)) for template in (TOY, LIKE)]
+        found = [json_of(*words, document=scenario(template)) for template in (TOY, LIKE)]
         assert renamed(found[0]) == found[1], words
-    assert plan_of("balance", world(TOY))["moves"]
+    assert plan_of("balance", scenario(TOY))["moves"]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from math import ceil
 from typing import NamedTuple
 
 from tests.builders import Json
-from tests.constraints.worlds import violated_hard
+from tests.constraints.scenarios import violated_hard
 from tests.property.plain import Plain
 
 __all__ = ["Homes", "Loss", "Rules", "homes_of"]

@@ -15,8 +15,8 @@ from tests.builders import Json
 from ..case import LUXI
 from .breaking import broken
 from .encoding import damaged, packed, written
+from .scenario import scenario
 from .wording import table, value_of
-from .world import world
 
 __all__ = [
     "beside", "captured", "configuration", "document", "live", "simulated", "text", "through_luxi",
@@ -29,7 +29,7 @@ Files = dict[str, bytes]
 
 def document(rng: Random, most: int = 3) -> bytes:
     """Return a request document that is broken in up to `most` ways."""
-    whole = world(rng)
+    whole = scenario(rng)
     broken(rng, whole, most)
     return _carried(rng, written(whole))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests import builders
-from tests.matrix.worlds import (
+from tests.matrix.scenarios import (
     BEST,
     KEEPER,
     NEXT,

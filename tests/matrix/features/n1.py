@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests import builders
 from tests.builders import Json
-from tests.matrix.worlds import (
+from tests.matrix.scenarios import (
     BEST,
     DRBD,
     HELD,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.matrix.worlds import BEST, HELD, KEEPER, MEMORY, NEXT, SPARE, Scenario
+from tests.matrix.scenarios import BEST, HELD, KEEPER, MEMORY, NEXT, SPARE, Scenario
 
 __all__ = ["excluded_from_best", "only_best_can_rescue"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.builders import Json
-from tests.matrix.worlds import (
+from tests.matrix.scenarios import (
     DRBD,
     NEXT,
     PAIR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.matrix.worlds import (
+from tests.matrix.scenarios import (
     BEST,
     KEEPER,
     NEXT,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import Json, cluster, instance
 
-from .worlds import by_group, on_shared, plan_of
+from .scenarios import by_group, on_shared, plan_of
 
 
 def crowd(*counts: int, per: int = 2, **members: str) -> Json:

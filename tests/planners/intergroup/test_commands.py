@@ -13,7 +13,7 @@ from iallocator.planners.intergroup.moving import Mover
 from tests.builders import Json, cluster
 from tests.command import json_of, printed
 
-from .worlds import Capture, by_group, on_shared
+from .scenarios import Capture, by_group, on_shared
 
 COMMANDS = ("redistribute", "compress", "balance-groups")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.builders import cluster, instance
 
-from .worlds import by_group, on_shared, plan_of
+from .scenarios import by_group, on_shared, plan_of
 
 THREE = {"east": 2, "north": 2, "west": 2}
 

@@ -16,7 +16,7 @@ from iallocator.planners.node_orders import FailoverSafe
 from tests.model.make import model_of
 from tests.seeds import seeds
 
-from .worlds import Json, drbd_super_cluster, on_shared
+from .scenarios import Json, drbd_super_cluster, on_shared
 
 if TYPE_CHECKING:
     from iallocator.model.cluster import Group

@@ -8,7 +8,7 @@ from iallocator.planners.intergroup import compress, evacuation
 from iallocator.planners.intergroup.moving import Mover
 from tests.builders import Json, cluster
 
-from .worlds import by_group, on_shared, plan_of, random_super_cluster
+from .scenarios import by_group, on_shared, plan_of, random_super_cluster
 
 OFFLINE = {"node1": {"offline": True}}
 

@@ -17,7 +17,7 @@ from tests.builders import cluster, instance
 from tests.model.make import model_of
 from tests.seeds import seeds
 
-from .worlds import on_shared
+from .scenarios import on_shared
 
 MODES = ("no-new", "strict", "no-worse", "off")
 

@@ -17,7 +17,7 @@ from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.node_orders import BestFit, NodeOrder, WorstFit
 from tests.model.make import model_of
 
-from .worlds import random_super_cluster
+from .scenarios import random_super_cluster
 
 
 def mover_on(seed: int, arrays: bool) -> Mover:

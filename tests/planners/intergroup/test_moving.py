@@ -13,7 +13,7 @@ from tests.builders import Json, cluster
 from tests.model.make import model_of
 from tests.seeds import seeds
 
-from .worlds import on_shared, plan_of, random_super_cluster
+from .scenarios import on_shared, plan_of, random_super_cluster
 
 
 def mover_on(document: Json, arrays: bool = False) -> Mover:

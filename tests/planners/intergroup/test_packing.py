@@ -17,7 +17,7 @@ from iallocator.planners.node_orders import BestFit, NodeOrder, ReserveFirst, Wo
 from tests.model.make import model_of
 from tests.seeds import seeds
 
-from .worlds import drbd_super_cluster, random_super_cluster
+from .scenarios import drbd_super_cluster, random_super_cluster
 
 
 def _mover(seed: int, mode: str) -> Mover:

@@ -15,7 +15,7 @@ from tests.builders import Json
 from tests.model.make import model_of
 from tests.seeds import seeds
 
-from .worlds import by_group, plan_of, random_super_cluster
+from .scenarios import by_group, plan_of, random_super_cluster
 
 SEEDS = seeds(10, 24)
 COMMANDS = ("redistribute", "compress", "balance-groups")

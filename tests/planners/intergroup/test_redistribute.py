@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.builders import Json, cluster, instance
 from tests.command import moved
 
-from .worlds import by_group, on_shared, plan_of
+from .scenarios import by_group, on_shared, plan_of
 
 TWO = {"east": 2, "west": 3}
 OFFLINE = {"node1": {"offline": True}}

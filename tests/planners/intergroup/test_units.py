@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import cluster, instance
 
-from .worlds import on_shared, plan_of
+from .scenarios import on_shared, plan_of
 
 PAIR = ["iallocator:colocate:must:web"]
 OFFLINE = {"node1": {"offline": True}}

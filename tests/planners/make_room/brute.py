@@ -11,7 +11,7 @@ from random import Random
 
 from tests.builders import Json, cluster, rbd
 
-__all__ = ["MEMORY", "POOL", "World", "all_fit", "fewest"]
+__all__ = ["MEMORY", "POOL", "Scenario", "all_fit", "fewest"]
 
 Homes = tuple[str, ...]
 
@@ -21,7 +21,7 @@ MEMORY = 8000
 POOL = "iallocator:pool:external:fast"
 
 
-class World:
+class Scenario:
     """Nodes of equal memory with instances on shared storage that constraints relate.
 
     Attributes
@@ -169,7 +169,7 @@ def all_fit(free: dict[str, int], sizes: Sequence[int], reach: Sequence[Sequence
 
 
 def fewest(
-    world: World,
+    scenario: Scenario,
     reached: Callable[[Homes], bool],
     most: int,
     fixed: Sequence[int] = (),
@@ -180,13 +180,13 @@ def fewest(
     Return None if more than `most` moves are needed.
     """
     layers: list[dict[Homes, int]] = [{} for _ in range(most + 1)]
-    layers[0][world.homes] = 0
+    layers[0][scenario.homes] = 0
     for count, layer in enumerate(layers):
         done = [copied for homes, copied in layer.items() if reached(homes)]
         if done:
             return count, min(done)
         for homes, copied in layer.items():
-            for moves, size, after in world.steps(homes, fixed, left):
+            for moves, size, after in scenario.steps(homes, fixed, left):
                 if count + moves <= most:
                     known = layers[count + moves].get(after, 1 << 40)
                     layers[count + moves][after] = min(known, copied + size)

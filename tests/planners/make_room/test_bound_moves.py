@@ -11,7 +11,7 @@ import pytest
 from iallocator.cli import answer
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import run
-from tests.planners.make_room.brute import MEMORY, POOL, World, all_fit, fewest
+from tests.planners.make_room.brute import MEMORY, POOL, Scenario, all_fit, fewest
 from tests.seeds import seeds
 
 Output = pytest.CaptureFixture[str]
@@ -26,25 +26,25 @@ def planned(document: Json, *words: str) -> Json:
     return plan
 
 
-def homes_after(world: World, plan: Json) -> tuple[str, ...]:
+def homes_after(scenario: Scenario, plan: Json) -> tuple[str, ...]:
     """Return the primary node of each instance after the moves of `plan`."""
-    homes = list(world.homes)
+    homes = list(scenario.homes)
     for move in plan["moves"]:
         homes[int(move["instance"][1:])] = move["to"][0]
     return tuple(homes)
 
 
 def assert_least(
-    world: World,
+    scenario: Scenario,
     request: Json,
     least: tuple[int, int] | None,
     *words: str,
 ) -> int | None:
     """Assert that make-room finds the `least` moves and MiB, and that the request fits then."""
-    plan = planned({**world.document(), "request": request}, "--n1=off", *words)
+    plan = planned({**scenario.document(), "request": request}, "--n1=off", *words)
     found = len(plan["moves"]), sum(move["copied_mib"] for move in plan["moves"])
     assert found == (least or (0, 0))
-    then = {**world.document(homes_after(world, plan)), "request": request}
+    then = {**scenario.document(homes_after(scenario, plan)), "request": request}
     answered = json.loads(answer(as_bytes(then), ["--n1=off"]))
     satisfied = answered["success"] and (request["type"] == "allocate" or not answered["result"][1])
     assert satisfied == (least is not None)
@@ -63,12 +63,12 @@ def test_allocation_gets_the_fewest_moves_with_units_apart_and_pools() -> None:
     counts = set()
     for seed in range(24):
         rng = Random(f"allocate/{seed}")
-        world = World(rng)
+        scenario = Scenario(rng)
         need, tags = rng.choice([2900, 4100]), [POOL] if rng.random() < 0.3 else []
-        nodes = world.reaching if tags else world.names
+        nodes = scenario.reaching if tags else scenario.names
 
-        least = fewest(world, lambda homes: _holds(world, homes, need, nodes), MOST)  # noqa: B023
-        counts.add(assert_least(world, new(need, tags), least))
+        least = fewest(scenario, lambda homes: _holds(scenario, homes, need, nodes), MOST)  # noqa: B023
+        counts.add(assert_least(scenario, new(need, tags), least))
     assert {None, 0, 1, 2} <= counts
 
 
@@ -77,48 +77,54 @@ def test_allocation_gets_the_fewest_moves_with_racks() -> None:
     crossed, counts = 0, set()
     for seed in (*range(12), 320):
         rng = Random(f"racks/{seed}")
-        world = World(rng, {"default": 4}, racked=True)
+        scenario = Scenario(rng, {"default": 4}, racked=True)
         need = rng.choice([2900, 3700, 5900])
 
-        least = fewest(world, lambda homes: _holds(world, homes, need, world.names), 2)  # noqa: B023
-        counts.add(assert_least(world, new(need, []), least, "--make-room=2"))
+        least = fewest(scenario, lambda homes: _holds(scenario, homes, need, scenario.names), 2)  # noqa: B023
+        counts.add(assert_least(scenario, new(need, []), least, "--make-room=2"))
         crossed += seed == 320 and least == (2, 4000)  # 5400 if they could not leave together
     assert {None, 0, 1, 2} <= counts
     assert crossed
 
 
-def _holds(world: World, homes: tuple[str, ...], need: int, nodes: list[str]) -> bool:
-    return any(world.free(homes)[node] > need for node in nodes)
+def _holds(scenario: Scenario, homes: tuple[str, ...], need: int, nodes: list[str]) -> bool:
+    return any(scenario.free(homes)[node] > need for node in nodes)
 
 
-def goal_of(world: World, moving: list[int], nodes: list[str]) -> Callable[[tuple[str, ...]], bool]:
+def goal_of(
+    scenario: Scenario, moving: list[int], nodes: list[str]
+) -> Callable[[tuple[str, ...]], bool]:
     """Return a function that reports whether all of `moving` would fit on `nodes`."""
 
     def reached(homes: tuple[str, ...]) -> bool:
-        reach = [[n for n in nodes if k not in world.pooled or n in world.reaching] for k in moving]
-        return all_fit(world.free(homes), [world.sizes[k] for k in moving], reach)
+        reach = [
+            [n for n in nodes if k not in scenario.pooled or n in scenario.reaching] for k in moving
+        ]
+        return all_fit(scenario.free(homes), [scenario.sizes[k] for k in moving], reach)
 
     return reached
 
 
-def alone(world: World) -> list[int]:
+def alone(scenario: Scenario) -> list[int]:
     """Return the positions of the instances without constraints that involve other instances."""
-    single = [unit[0] for unit in world.units if len(unit) == 1]
-    return [k for k in single if k not in world.apart]
+    single = [unit[0] for unit in scenario.units if len(unit) == 1]
+    return [k for k in single if k not in scenario.apart]
 
 
 def test_evacuation_gets_the_fewest_moves_of_other_instances() -> None:
     """`make-room` finds the fewest moves of other instances that let instances leave a node."""
     counts = set()
     for seed in range(16):
-        world = World(Random(f"evacuate/{seed}"))
-        moving = [k for k in alone(world) if world.homes[k] == "node1"][:2]
+        scenario = Scenario(Random(f"evacuate/{seed}"))
+        moving = [k for k in alone(scenario) if scenario.homes[k] == "node1"][:2]
         if not moving:
             continue
-        least = fewest(world, goal_of(world, moving, ["node2", "node3"]), MOST, moving, ["node1"])
+        least = fewest(
+            scenario, goal_of(scenario, moving, ["node2", "node3"]), MOST, moving, ["node1"]
+        )
         names = [f"i{k}" for k in moving]
         request = {"type": "node-evacuate", "instances": names, "evac_mode": "primary-only"}
-        counts.add(assert_least(world, request, least))
+        counts.add(assert_least(scenario, request, least))
     assert {None, 0, 2} <= counts
 
 
@@ -126,24 +132,24 @@ def test_change_of_group_gets_the_fewest_moves_of_other_instances() -> None:
     """`make-room` finds the fewest moves in a target group that let an instance enter it."""
     counts = set()
     for seed in range(16):
-        world = World(Random(f"change/{seed}"), {"east": 1, "west": 3})
-        moving = [k for k in alone(world) if world.homes[k] == "node1"][:1]
+        scenario = Scenario(Random(f"change/{seed}"), {"east": 1, "west": 3})
+        moving = [k for k in alone(scenario) if scenario.homes[k] == "node1"][:1]
         if not moving:
             continue
-        least = fewest(world, goal_of(world, moving, ["node2", "node3", "node4"]), 2, moving)
+        least = fewest(scenario, goal_of(scenario, moving, ["node2", "node3", "node4"]), 2, moving)
         names = [f"i{k}" for k in moving]
         request = {"type": "change-group", "instances": names, "target_groups": ["uuid-west"]}
-        counts.add(assert_least(world, request, least))
+        counts.add(assert_least(scenario, request, least))
     assert {0, 1} <= counts
 
 
 def test_unit_is_one_move_in_the_plan() -> None:
     """The two moves of a colocation group of two name the group, and count as one move."""
-    world = World(Random(0))
-    world.sizes = [1000, 1000, 2400, 2400, 7000]
-    world.homes = ("node1", "node1", "node2", "node2", "node3")
-    world.units, world.apart, world.pooled = [(0, 1), (2,), (3,), (4,)], set(), set()
-    plan = planned({**world.document(), "request": new(MEMORY - 500, [])}, "--n1=off")
+    scenario = Scenario(Random(0))
+    scenario.sizes = [1000, 1000, 2400, 2400, 7000]
+    scenario.homes = ("node1", "node1", "node2", "node2", "node3")
+    scenario.units, scenario.apart, scenario.pooled = [(0, 1), (2,), (3,), (4,)], set(), set()
+    plan = planned({**scenario.document(), "request": new(MEMORY - 500, [])}, "--n1=off")
     assert [(move["instance"], move["to"], move["unit"]) for move in plan["moves"]] == [
         ("i0", ["node2"], ["i0", "i1"]), ("i1", ["node2"], ["i0", "i1"]),
     ]  # fmt: skip

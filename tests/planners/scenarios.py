@@ -13,10 +13,10 @@ from iallocator.planners.eligible import movable
 from tests.conformance.documents import document
 from tests.model.make import model_of
 
-__all__ = ["problem_of", "worlds"]
+__all__ = ["problem_of", "scenarios"]
 
 
-def worlds(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
+def scenarios(seeds: range) -> Iterator[tuple[str, Cluster, Group]]:
     """Yield name, cluster and group for every group of some generated documents."""
     for seed in seeds:
         raw = document(seed, ("relocate", "node-evacuate")[seed % 2])

@@ -11,10 +11,10 @@ from iallocator.model.state import State
 from iallocator.transition.resources import Place, footprint, room
 from tests.model.make import instance, policy
 
-__all__ = ["World", "machine", "make_cluster", "world"]
+__all__ = ["Scenario", "machine", "make_cluster", "scenario"]
 
 
-class World:
+class Scenario:
     """A cluster, its state, and the target of every instance."""
 
     def __init__(self, cluster: Cluster, wanted: dict[str, Nodes | None]) -> None:
@@ -59,7 +59,7 @@ def machine(
     )  # fmt: skip
 
 
-def world(seed: int, *, drbd: float = 0.0, tight: float = 0.8, large: bool = False) -> World:
+def scenario(seed: int, *, drbd: float = 0.0, tight: float = 0.8, large: bool = False) -> Scenario:
     """Return the random case `seed`; `drbd` is the share of such instances.
 
     `tight` is the fullness of nodes, from 0 to 1.
@@ -90,7 +90,7 @@ def world(seed: int, *, drbd: float = 0.0, tight: float = 0.8, large: bool = Fal
                     left[key] -= amount
         if sum(i.memory for i in instances if i.running) >= tight * memory * count:
             break
-    return World(make_cluster(count, instances, memory, disk), wanted)
+    return Scenario(make_cluster(count, instances, memory, disk), wanted)
 
 
 def _fit(

@@ -8,7 +8,7 @@ from tests.builders import Json
 
 from .tagging import decorate
 
-__all__ = ["FEATURES", "Json", "world"]
+__all__ = ["FEATURES", "Json", "scenario"]
 
 
 FEATURES = (
@@ -22,7 +22,7 @@ TEMPLATES = ("drbd", "plain", "rbd", "ext", "sharedfile", "file", "diskless", "g
 SHARED = ("rbd", "ext", "sharedfile", "gluster", "blockdev")
 
 
-def world(rng: Random) -> Json:
+def scenario(rng: Random) -> Json:
     """Return a random valid request document."""
     features = set(rng.sample(FEATURES, rng.randint(0, 4)))
     groups = [f"uuid-{letter}" for letter in "abc"[: rng.choice((1, 1, 2, 3))]]

@@ -153,7 +153,7 @@ def _report(node: Json, name: str, instances: Any) -> None:
     node["free_spindles"] = max(0, node["total_spindles"] - spindles)
 
 
-def world(nodes: Sequence[str], groups: Sequence[str] = ()) -> Json:
+def cluster_document(nodes: Sequence[str], groups: Sequence[str] = ()) -> Json:
     """Return a cluster of the named `nodes`, in one group or each in its entry of `groups`."""
     homes = dict(zip(nodes, groups or ["default"] * len(nodes), strict=True))
     document = builders.cluster(nodes=0)

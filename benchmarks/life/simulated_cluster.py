@@ -7,7 +7,7 @@ from typing import NamedTuple
 from benchmarks.clusters import POLICY, group_entry, node_entry
 from iallocator.aliases import Json
 
-__all__ = ["SCENARIOS", "Json", "Scenario", "World"]
+__all__ = ["SCENARIOS", "Json", "Scenario", "SimulatedCluster"]
 
 DISK = 40 * 1024 * 1024
 SIZE = 10 * 1024
@@ -38,7 +38,7 @@ SCENARIOS = {
 }
 
 
-class World:
+class SimulatedCluster:
     """The current cluster as a document that Ganeti could send."""
 
     def __init__(self, scenario: Scenario) -> None:
