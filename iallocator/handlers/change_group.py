@@ -7,7 +7,7 @@ from iallocator.placement.groups import collect_offers
 from iallocator.placement.moves import move_anywhere, move_pair
 from iallocator.placement.results import AllocationRequest, MoveResult
 from iallocator.placement.several.move_all import move_all
-from iallocator.placement.several.sequence import MoveTask
+from iallocator.placement.several.sequence import RequiredMove
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def change_group(context: Context, request: ChangeGroup) -> Reply:
     return report.reply(note)
 
 
-def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> MoveTask:
+def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> RequiredMove:
     """Return the task to move one instance to the best of `groups`."""
 
     def exactly(nodes: tuple[int, ...]) -> MoveResult:
@@ -53,7 +53,7 @@ def _task(context: Context, instance: Instance, groups: Sequence[Group]) -> Move
             return move_pair(context, mover_into(context, group), instance, nodes[:1], nodes[1:])
         return move_anywhere(context, mover_into(context, group), instance, nodes)
 
-    return MoveTask(
+    return RequiredMove(
         instance,
         lambda: move_to_group(context, instance, groups),
         lambda: _places(context, instance, groups),

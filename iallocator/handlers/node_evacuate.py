@@ -18,7 +18,7 @@ from iallocator.placement.moves import (
 )
 from iallocator.placement.results import MoveResult
 from iallocator.placement.several.move_all import move_all
-from iallocator.placement.several.sequence import MoveTask, in_turn
+from iallocator.placement.several.sequence import RequiredMove, in_turn
 from iallocator.reply import Reply
 
 TYPE_CHECKING = False
@@ -106,7 +106,7 @@ def multi_evacuate(context: Context, request: MultiEvacuate) -> Reply:
 
 def evacuation_task(
     context: Context, instance: Instance, mode: str, left: Collection[int]
-) -> MoveTask:
+) -> RequiredMove:
     """Return the task to move `instance` within its group.
 
     `mode`: which of its nodes it leaves. `left`: the nodes that are evacuated.
@@ -119,7 +119,7 @@ def evacuation_task(
             return move_pair(context, evaluator, instance, nodes[:1], nodes[1:])
         return evacuate(context, evaluator, instance, mode, nodes[-1:])
 
-    return MoveTask(
+    return RequiredMove(
         instance,
         lambda: evacuate(context, evaluator, instance, mode, targets),
         lambda: _places(context, instance, mode, targets),
@@ -148,10 +148,10 @@ def _parted(context: Context, request: NodeEvacuate) -> dict[str, str]:
     return reasons
 
 
-def _no_way(instance: Instance, why: str) -> MoveTask:
+def _no_way(instance: Instance, why: str) -> RequiredMove:
     """Return a task that reports that `instance` cannot be moved, and why."""
     rejected = MoveResult(message=why)
-    return MoveTask(instance, lambda: rejected, lambda: iter(()), lambda nodes: rejected)
+    return RequiredMove(instance, lambda: rejected, lambda: iter(()), lambda nodes: rejected)
 
 
 def _places(

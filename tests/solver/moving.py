@@ -12,7 +12,7 @@ from iallocator.handlers.change_group import _task as change_task
 from iallocator.handlers.node_evacuate import evacuation_task
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
-from iallocator.placement.several.sequence import MoveTask
+from iallocator.placement.several.sequence import RequiredMove
 from iallocator.requests.existing import ChangeGroup, NodeEvacuate
 from tests import builders
 from tests.builders import Json
@@ -65,7 +65,7 @@ def group_change(seed: int, template: str, mode: str, more: int = 0) -> Json:
     return document | {"request": request}
 
 
-def tasks_of(context: Context, request: NodeEvacuate | ChangeGroup) -> list[MoveTask]:
+def tasks_of(context: Context, request: NodeEvacuate | ChangeGroup) -> list[RequiredMove]:
     if isinstance(request, NodeEvacuate):
         left = request.evacuated_nodes()
         return [evacuation_task(context, i, request.mode, left) for i in request.instances]
@@ -116,7 +116,7 @@ class Everything:
                 for nodes in self._places(task):
                     self._try(task, nodes, moved)
 
-    def _places(self, task: MoveTask) -> list[tuple[int, ...]]:
+    def _places(self, task: RequiredMove) -> list[tuple[int, ...]]:
         nodes, request, present = self.context.cluster.nodes, self.request, task.instance.nodes
         if isinstance(request, NodeEvacuate):
             left = request.evacuated_nodes()
@@ -133,7 +133,7 @@ class Everything:
         return [(a, b) for a, b in pairs if nodes[a].group is nodes[b].group]
 
     def _try(
-        self, task: MoveTask, nodes: tuple[int, ...], moved: dict[str, tuple[int, ...]]
+        self, task: RequiredMove, nodes: tuple[int, ...], moved: dict[str, tuple[int, ...]]
     ) -> None:
         outcome = task.exactly(nodes)
         if outcome.best is None or outcome.best.after != nodes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iallocator.n1 import Growth
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.placement.context import Context
-    from iallocator.placement.several.sequence import Made, MoveTask
+    from iallocator.placement.several.sequence import Made, RequiredMove
 
 __all__ = ["growth_notes", "least_growth", "move_all"]
 
@@ -35,7 +35,9 @@ NODES = 8
 placement."""
 
 
-def least_growth(context: Context, group: Group, tasks: Sequence[MoveTask]) -> tuple[bool, Made]:
+def least_growth(
+    context: Context, group: Group, tasks: Sequence[RequiredMove]
+) -> tuple[bool, Made]:
     """Search for moves of `tasks` after which failures lose less; return (proved, moves).
 
     All tasks have been moved within `group`. The state is not changed. `moves` is empty if there
@@ -97,7 +99,7 @@ class _LeastGrowth(BranchAndBound):
         self,
         context: Context,
         failures: FailureTolerance,
-        tasks: Sequence[MoveTask],
+        tasks: Sequence[RequiredMove],
         back: tuple[int, float],
         best: Growth,
     ) -> None:
@@ -148,7 +150,7 @@ class _LeastGrowth(BranchAndBound):
         return True
 
 
-def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
+def move_all(context: Context, tasks: Sequence[RequiredMove]) -> tuple[str, Made]:
     """Move the tasks on the state; return the text to add to ``info``, and every outcome.
 
     Each instance is moved to the best nodes that are left. If some instances have no placement, an
@@ -198,12 +200,12 @@ def move_all(context: Context, tasks: Sequence[MoveTask]) -> tuple[str, Made]:
     return note, made
 
 
-def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> str:
+def _losing_least(context: Context, tasks: Sequence[RequiredMove], made: Made) -> str:
     """Move the instances that stay in their group to where failures lose least.
 
     The function changes `made` and the state, and returns the text to add to ``info``.
     """
-    staying: dict[Group, list[MoveTask]] = {}
+    staying: dict[Group, list[RequiredMove]] = {}
     moved = {i.name for i, outcome in made if outcome.best is not None}
     for task in tasks:
         if task.instance.name not in moved:
@@ -231,7 +233,7 @@ def _losing_least(context: Context, tasks: Sequence[MoveTask], made: Made) -> st
     return note + growth_notes(context, staying, proved)
 
 
-def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None:
+def _carry_out(context: Context, tasks: Sequence[RequiredMove], moves: Made) -> None:
     """Make `moves` on the state; store the other nodes that each instance could use then."""
     by_name = {task.instance.name: task for task in tasks}
     for instance, outcome in moves:
@@ -245,7 +247,7 @@ def _carry_out(context: Context, tasks: Sequence[MoveTask], moves: Made) -> None
         outcome.best.apply(context.state)
 
 
-def _in_turn(context: Context, tasks: Sequence[MoveTask]) -> Made:
+def _in_turn(context: Context, tasks: Sequence[RequiredMove]) -> Made:
     """Move each instance to the best nodes that are left; once time is up, the others fail."""
     made: Made = []
     undecided = {task.instance.name: task.instance for task in tasks}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
-    from iallocator.placement.several.sequence import Made, MoveTask
+    from iallocator.placement.several.sequence import Made, RequiredMove
     from iallocator.solver.problem import Problem
 
     Places = list[tuple[float, Nodes]]
@@ -56,7 +56,7 @@ class MovedTogether(JointResult):
 
 
 def move_together(
-    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance], budget: Deadline
+    context: Context, tasks: Sequence[RequiredMove], failed: Sequence[Instance], budget: Deadline
 ) -> MovedTogether:
     """Find nodes for every instance of `tasks` that can be placed; the state is not changed.
 
@@ -73,7 +73,7 @@ def move_together(
 
 
 def move_most(
-    context: Context, tasks: Sequence[MoveTask], failed: Sequence[Instance]
+    context: Context, tasks: Sequence[RequiredMove], failed: Sequence[Instance]
 ) -> MovedTogether:
     """Find nodes for the instances of all `tasks`, or for more of them than an earlier search.
 
@@ -105,7 +105,7 @@ class _JointMove:
     def __init__(
         self,
         context: Context,
-        tasks: Sequence[MoveTask],
+        tasks: Sequence[RequiredMove],
         failed: Sequence[Instance],
         budget: Deadline,
     ) -> None:
@@ -205,14 +205,14 @@ class _JointMove:
 
 
 @contextmanager
-def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str, Nodes]]:
+def taken_off(context: Context, tasks: Sequence[RequiredMove]) -> Iterator[dict[str, Nodes]]:
     """Return a ``with`` block in which the instances of `tasks` are not placed.
 
     The block yields name of an instance -> its nodes before.
     """
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
-    off: list[MoveTask] = []
+    off: list[RequiredMove] = []
     try:
         for task in tasks:
             state.remove(task.instance, present[task.instance.name])
@@ -226,7 +226,7 @@ def taken_off(context: Context, tasks: Sequence[MoveTask]) -> Iterator[dict[str,
 
 
 def places_of_move(
-    context: Context, task: MoveTask, budget: Deadline | None = None
+    context: Context, task: RequiredMove, budget: Deadline | None = None
 ) -> Iterator[tuple[float, float, Nodes]]:
     """Yield (score, penalty, nodes) for each placement that affinity allows in the present state.
 
@@ -246,7 +246,7 @@ def places_of_move(
         yield score, cost - score + reluctance, nodes
 
 
-def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, Nodes]) -> Made:
+def try_moves(context: Context, tasks: Sequence[RequiredMove], nodes: Mapping[str, Nodes]) -> Made:
     """Make each move as soon as it is allowed, then undo all; return those that were made.
 
     `nodes`: name of an instance -> its new nodes.
@@ -255,7 +255,7 @@ def try_moves(context: Context, tasks: Sequence[MoveTask], nodes: Mapping[str, N
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
     made: Made = []
 
-    def make(task: MoveTask) -> bool:
+    def make(task: RequiredMove) -> bool:
         outcome = task.exactly(nodes[task.instance.name])
         if outcome.best is None:
             return False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.placement.context import Context
     from iallocator.placement.results import AllocationRequest
-    from iallocator.placement.several.sequence import Made, MoveTask
+    from iallocator.placement.several.sequence import Made, RequiredMove
     from iallocator.solver.optimum import Check, Places
 
 __all__ = ["best_batch", "best_moves"]
@@ -80,7 +80,7 @@ def best_batch(
     )
 
 
-def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple[str, Made]:
+def best_moves(context: Context, tasks: Sequence[RequiredMove], made: Made) -> tuple[str, Made]:
     """Return the text to add to ``info``, and the best moves of `tasks`.
 
     The state must be as after the moves `made`; it is not changed. There is no search if the
@@ -121,7 +121,7 @@ def best_moves(context: Context, tasks: Sequence[MoveTask], made: Made) -> tuple
 
 
 def _compared_with(
-    context: Context, tasks: Sequence[MoveTask], group: Group
+    context: Context, tasks: Sequence[RequiredMove], group: Group
 ) -> Callable[[Mapping[str, Nodes]], bool]:
     """Return a function that checks whether placements of `tasks` make a failure worse.
 
@@ -203,7 +203,7 @@ def _as_placed(
     return Optimum(score, penalty, nodes)
 
 
-def _listed(context: Context, task: MoveTask, scope: Sequence[int]) -> Places:
+def _listed(context: Context, task: RequiredMove, scope: Sequence[int]) -> Places:
     return lambda: (place for place in places_of_move(context, task) if place[2][0] in scope)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["JointResult", "MoveTask", "in_turn", "make_as_allowed"]
+__all__ = ["JointResult", "RequiredMove", "in_turn", "make_as_allowed"]
 
 
 def in_turn(context: Context, instances: Sequence[Instance]) -> Iterator[int]:
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     """Instances with the results of their moves, in the order in which the moves were made."""
 
 
-class MoveTask:
+class RequiredMove:
     """An instance to move, with functions that find its moves.
 
     Attributes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from iallocator.deadline import check
 from iallocator.placement.several.moves import move_together
-from iallocator.placement.several.sequence import MoveTask, in_turn
+from iallocator.placement.several.sequence import RequiredMove, in_turn
 from iallocator.planners.intergroup.context import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
 from iallocator.planners.intergroup.packing import pack
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
@@ -203,14 +203,14 @@ def _at_once(
         return []
     context.progress(f"searching places for {len(instances)} instances at once")
 
-    def task(instance: Instance) -> MoveTask:
+    def task(instance: Instance) -> RequiredMove:
         groups = targets(instance)
 
         def exactly(nodes: tuple[int, ...]) -> MoveResult:
             check()
             return mover.only(instance, nodes)
 
-        return MoveTask(
+        return RequiredMove(
             instance,
             lambda: mover.relocate(instance, groups),
             lambda: mover.places(instance, groups),

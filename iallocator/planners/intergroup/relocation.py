@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from iallocator.deadline import check
 from iallocator.placement.several.moves import taken_off, try_moves
-from iallocator.placement.several.sequence import MoveTask
+from iallocator.placement.several.sequence import RequiredMove
 from iallocator.planners.restart_rows import RestartRows
 from iallocator.solver.highs import available, search
 from iallocator.solver.placement_problem import MOVING, PlacementProblem
@@ -98,14 +98,14 @@ class Relocation:
             self.proved = answer.status == IMPOSSIBLE and not self._doubtful
         return self
 
-    def _task(self, instance: Instance) -> MoveTask:
+    def _task(self, instance: Instance) -> RequiredMove:
         mover, groups = self._mover, self._targets(instance)
 
         def exactly(nodes: Nodes) -> MoveResult:
             check()
             return mover.only(instance, nodes)
 
-        return MoveTask(
+        return RequiredMove(
             instance,
             lambda: mover.relocate(instance, groups),
             lambda: mover.places(instance, groups),
