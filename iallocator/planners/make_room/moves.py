@@ -57,7 +57,7 @@ class Goal:
         Indices of the nodes that the request evacuates: no other instance may move there.
     asked:
         The instances that the request moves, if it has several; else ().
-    price:
+    relative_cost:
         The cost of a call of `reached`, relative to the cost for one new instance.
     """
 
@@ -69,7 +69,7 @@ class Goal:
         self.concerned = frozenset(one.name for one in request.reserved(cluster))
         self._new = request.new if several else ()
         self.asked = request.existing(cluster) if several else ()
-        self.price = SEVERAL * (len(self._new) + len(self.asked)) or 1
+        self.relative_cost = SEVERAL * (len(self._new) + len(self.asked)) or 1
 
     def hopeless(self) -> bool:
         """Return whether no moves of other instances can make the request possible."""
@@ -281,9 +281,9 @@ class Moves:
                 ways.append((traffic(one, kind.letters), _each(one, present, kind, targets)))
         for unit in self._bound.units:
             ways += self._at_once(unit, depth, order)
-        for price, way_moves in sorted(ways, key=lambda way: way[0]):
+        for mib, way_moves in sorted(ways, key=lambda way: way[0]):
             for moves in islice(way_moves, width):
-                yield price, moves
+                yield mib, moves
 
     def _kinds(self, instance: Instance) -> list[MoveKind]:
         """Return the kinds of moves that `instance` may make now."""
@@ -310,8 +310,8 @@ class Moves:
         else:
             chosen = product(*kinds)
         for some in chosen:
-            price = sum(traffic(one, kind.letters) for one, kind in zip(members, some))
-            yield price, self._choices(unit, tuple(zip(members, some)), order, ())
+            mib = sum(traffic(one, kind.letters) for one, kind in zip(members, some))
+            yield mib, self._choices(unit, tuple(zip(members, some)), order, ())
 
     def _choices(
         self, unit: Unit, ways: Sequence[Way], order: Sequence[int], moves: Sequence[Move]

@@ -172,7 +172,7 @@ class RoomSearch:
         """Return whether the goal is reached in the present state; a state is checked once."""
         moved = self.moved()
         if moved not in self._answers:
-            self.spend(ANSWER * self.goal.price * len(self.context.cluster.nodes))
+            self.spend(ANSWER * self.goal.relative_cost * len(self.context.cluster.nodes))
             self._answers[moved] = self.goal.reached()
         return self._answers[moved]
 
@@ -229,8 +229,8 @@ class _Plans(BranchAndBound):
         if depth < self._count:  # an earlier decision has made this move, too
             yield (self._depth, copied), (copied, ())
             return
-        for price, moves in self._search.moves.up_to(self._depth - depth, self._width):
-            yield (self._depth, copied + price), (copied + price, moves)
+        for mib, moves in self._search.moves.up_to(self._depth - depth, self._width):
+            yield (self._depth, copied + mib), (copied + mib, moves)
 
     def enter(self, depth: int, choice: Choice) -> None:
         """Make the moves of `choice`, unless a new primary is forbidden or lacks the memory."""
@@ -266,7 +266,7 @@ class _Plans(BranchAndBound):
         left, alone = self._depth - self._count, len(moves) == 1
         # For one new instance, the goal is checked before the moves: a check of moves may need
         # many simulated failures, and other plans lead to this state, too
-        if left == 0 and search.goal.price <= 1 and not self._reaches():
+        if left == 0 and search.goal.relative_cost <= 1 and not self._reaches():
             return False
         if not all(self._legal(search, move, alone) for move in moves):
             return False
