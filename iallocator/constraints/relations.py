@@ -353,7 +353,7 @@ class Relations:
             or any(self._forbids(one, node, rule_counts) for one in apart)
         ]
 
-    def may_pass(self, instance: Instance, node: int, where: Where) -> bool:
+    def allows_temporary_move(self, instance: Instance, node: int, where: Where) -> bool:
         """Return whether hard constraints allow `instance` on `node` for a temporary move.
 
         Colocations are ignored, because the other members follow. `where`: name of an instance ->

@@ -160,7 +160,7 @@ class CycleBreaker:
         """Yield other routes of waiting instances: by a third node, or in another order."""
         planning = self._planning
         cluster, room = planning.state.cluster, self._schedule.room
-        may_pass = planning.demands.may_pass
+        allows_temporary_move = planning.demands.allows_temporary_move
         pending = {key for step in self._schedule.left for key in step.takes}
         for name in self._members():
             route = planning.routes[name]
@@ -180,7 +180,7 @@ class CycleBreaker:
                     continue
                 if index in present.nodes:
                     continue
-                if not all(may_pass(instance, index, where) for where in self._places):
+                if not all(allows_temporary_move(instance, index, where) for where in self._places):
                     continue  # a hard constraint, with the others on their old or new nodes
                 if node.exclusive_storage and instance.local and instance.spindles is None:
                     continue

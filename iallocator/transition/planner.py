@@ -240,7 +240,7 @@ class TransitionPlanner(PlanningState):
 
         def open_(target: int) -> bool:
             ends = place.nodes[0], nodes[0]
-            return target in ends or self.demands.may_pass(instance, target, {})
+            return target in ends or self.demands.allows_temporary_move(instance, target, {})
 
         def lets(source: int, target: int) -> bool:
             return open_(target) and (not place.running or self.receives(source, target))

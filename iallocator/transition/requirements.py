@@ -126,7 +126,7 @@ class Demands:
     limits:
         The dimensions of `iallocator.transition.resources` that must never be overcommitted:
         `HARD`, and those of `SOFT` that are enforced, too.
-    may_pass:
+    allows_temporary_move:
         Function that returns whether an instance may be on a node temporarily, given the nodes of
         the other instances at that time (name -> nodes, primary first).
     """
@@ -137,7 +137,7 @@ class Demands:
     stops: StopRules = StopRules()
     nodes: NodeChanges = NodeChanges()
     limits: Collection[str] = HARD
-    may_pass: Callable[[Instance, int, Where], bool] = anywhere
+    allows_temporary_move: Callable[[Instance, int, Where], bool] = anywhere
 
 
 def demands_of(relations: Relations | None) -> Demands:
@@ -156,5 +156,5 @@ def demands_of(relations: Relations | None) -> Demands:
         stops=StopRules(
             keep_running=frozenset(relations.keep_running), stuck=frozenset(relations.stuck)
         ),
-        may_pass=relations.may_pass,
+        allows_temporary_move=relations.allows_temporary_move,
     )

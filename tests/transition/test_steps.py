@@ -341,7 +341,7 @@ def test_route_avoids_a_node_that_is_forbidden_for_the_instance(
 ) -> None:
     """A route avoids running on a node that a hard constraint forbids."""
     state = State(make_cluster(3, [machine("vm1", (0, 1), 1, 1)]))
-    demands = Demands(may_pass=lambda instance, node, where: node != 1 or open_)
+    demands = Demands(allows_temporary_move=lambda instance, node, where: node != 1 or open_)
     transition = plan_transition(state, {"vm1": (2, 1)}, demands=demands)
     places = [step.action.after for step in transition.steps]
     assert [place.nodes[0] for place in places if place] == primaries
