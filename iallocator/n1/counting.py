@@ -797,7 +797,7 @@ class Speculation:
             known, lambda one: not (one.rejected or one.undecided[0] in likely)
         )
 
-    def look_around(self, nodes: Collection[int]) -> None:
+    def refute_on_other_nodes(self, nodes: Collection[int]) -> None:
         """Find other nodes that reject instances for the failure of the last wrong prediction.
 
         A failure that rejects an instance on one node mostly rejects it on many nodes.

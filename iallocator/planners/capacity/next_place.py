@@ -86,7 +86,7 @@ class NextPlace:
                     self._ahead = min(2 * self._ahead, MOST_AHEAD)
                 else:
                     self._ahead = max(FEW_AHEAD, known + 1)
-                    speculation.look_around(self._scores.nearest(AROUND))
+                    speculation.refute_on_other_nodes(self._scores.nearest(AROUND))
                 if known:
                     return [(node,) for node in guessed[:known]]
         best = self._scores.best()
