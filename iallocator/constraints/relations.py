@@ -17,7 +17,7 @@ from iallocator.constraints.rule_counts import Domains, LiveRuleCounts, RuleCoun
 from iallocator.constraints.rule_violations import (
     RuleViolations,
     breaks,
-    newly_parted,
+    new_violations,
     others_broken,
 )
 from iallocator.errors import FEW_NAMES
@@ -566,7 +566,7 @@ class Relations:
             for member in self.rule_members(name):
                 if not member.must:
                     continue
-                for one, other, domain in newly_parted(
+                for one, other, domain in new_violations(
                     member, before, now, moved, rule_counts, self.domains
                 ):
                     if other.must:

@@ -203,7 +203,7 @@ def others_broken(
                         yield member, other, domain
 
 
-def newly_parted(
+def new_violations(
     member: Member,
     before: int | None,
     now: int,
