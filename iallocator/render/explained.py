@@ -14,7 +14,7 @@ from iallocator.explain.explanation import (
 )
 from iallocator.explain.facts import PENALTY, scored
 from iallocator.names import domain_of
-from iallocator.render.plan import tell_transition
+from iallocator.render.plan import add_transition
 from iallocator.render.table import ALL_DIGITS, Column, Table, numeric, words_for_more
 from iallocator.render.words import REASONS, RESULT_WORDS, STATISTICS
 from iallocator.reply import few_details
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.table import Page
 
-__all__ = ["explanation", "parts_of", "tell_comparison", "tell_nodes"]
+__all__ = ["add_comparison", "add_nodes", "explanation", "parts_of"]
 
 
 def explanation(document: Json, facts: Json, page: Page) -> None:
@@ -67,7 +67,7 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
         _answer(page, decision, "Answer")
         for part in parts_of(decision) if node else ():
             for group in part["groups"]:  # which have only that node left
-                tell_nodes(page, group, part["instance"])
+                add_nodes(page, group, part["instance"])
                 if group["comparison"]:
                     page.say(f"Its group comes later: {group['comparison']}.")
     if page.hail and remarks:
@@ -75,7 +75,7 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
         for remark in remarks:
             page.say(remark, indent=0)
     if "transition" in response and not (brief or node):
-        tell_transition(page, response["transition"])
+        add_transition(page, response["transition"])
     page.heading("Response")
     page.say(response["info"])
 
@@ -157,7 +157,7 @@ def _body(page: Page, decision: Json, word: str) -> None:
     comparisons = decision["comparisons"]
     few = comparisons[:COMPARED] if page.rows else comparisons
     for comparison in few:
-        tell_comparison(page, answer, _rival(decision, comparison), comparison)
+        add_comparison(page, answer, _rival(decision, comparison), comparison)
     if len(comparisons) > len(few):
         page.blank()
         page.say(
@@ -170,7 +170,7 @@ def _body(page: Page, decision: Json, word: str) -> None:
     if page.rows:
         groups = [one for one in groups if _has(one, answer)][:1] or groups[:1]
     for group in groups:
-        tell_nodes(page, group, instance)
+        add_nodes(page, group, instance)
     left = len(every_group) - len(groups)
     if left:
         page.blank()
@@ -260,7 +260,7 @@ FEWEST = 4
 TONES = {ANSWER: "good", POSSIBLE: "", NOT_ASKED: "faint"}
 
 
-def tell_nodes(page: Page, group: Json, instance: str) -> None:
+def add_nodes(page: Page, group: Json, instance: str) -> None:
     """Add the nodes of `group` to `page`, with the result for `instance` and the reasons."""
     obstacle, failures, placements = group["obstacle"], group["failures"], group["placements"]
     page.heading(f"Nodes of group {group['group']}")
@@ -366,7 +366,7 @@ CONTRIBUTIONS = ("contribution_before", "contribution_answer", "contribution_oth
 """Keys of a statistic in a comparison: contributions to the scores; `VALUES` has keys of values."""
 
 
-def tell_comparison(page: Page, answer: Json, rival: Json, comparison: Json) -> None:
+def add_comparison(page: Page, answer: Json, rival: Json, comparison: Json) -> None:
     """Add to `page` the reasons why the answer is better than the placement `rival`."""
     label, statistics = comparison["with"], comparison.get("statistics", ())
     page.heading(f"Answer {_where(answer)} and {label} {_where(rival)}")

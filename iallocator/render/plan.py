@@ -20,8 +20,18 @@ if TYPE_CHECKING:
     from iallocator.render.table import Page
 
 __all__ = [
-    "COUNTED", "NAMED", "SUMS", "SUM_OF_GROUPS", "WELL", "kept_nodes", "plan", "reboots", "repairs",
-    "rescue", "switched_nodes", "tell_transition",
+    "COUNTED",
+    "NAMED",
+    "SUMS",
+    "SUM_OF_GROUPS",
+    "WELL",
+    "add_transition",
+    "kept_nodes",
+    "plan",
+    "reboots",
+    "repairs",
+    "rescue",
+    "switched_nodes",
 ]  # fmt: skip
 
 WELL = "Verified: no order of the steps that was tried breaks a limit"
@@ -87,7 +97,7 @@ def plan(plan: Json, facts: Json, page: Page) -> None:
     if plan.get("kept"):
         page.heading("Left as they are")
         kept_nodes(page, plan)
-    tell_transition(page, transition)
+    add_transition(page, transition)
     page.say_left_out()
     if facts["verified"]:
         page.verbatim(WELL)
@@ -122,7 +132,7 @@ def rescue(plan: Json, facts: Json, page: Page) -> None:
                 table.add(one["instance"], str(one["priority"]), one["reason"])
             page.table(table)
     _moves(page, plan, facts)
-    tell_transition(page, plan["transition"])
+    add_transition(page, plan["transition"])
     page.say_left_out()
     if facts["verified"]:
         page.verbatim(WELL)
@@ -352,7 +362,7 @@ MOVE_COLUMNS: tuple[tuple[Column, Callable[[Json], str]], ...] = (
 """The columns of the table of moves, and the text of each for a move."""
 
 
-def tell_transition(page: Page, transition: Json) -> None:
+def add_transition(page: Page, transition: Json) -> None:
     """Add a table of the steps of `transition` to `page`, with their nodes and dependencies.
 
     The reasons of the dependencies are shown with ``-v``.

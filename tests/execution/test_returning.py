@@ -57,7 +57,7 @@ def standby_cluster(oob: str = "") -> tuple[Json, Json]:
     return answers, figures
 
 
-def tell_when_online(scenario: Running, figures: Json) -> None:
+def report_when_online(scenario: Running, figures: Json) -> None:
     """Let node3 report the amounts `figures` when it is online."""
     scenario.interfere = lambda method: scenario.found("node3").update(
         {} if scenario.found("node3")["offline"] else figures
@@ -73,7 +73,7 @@ def test_node_that_boots_slowly_is_waited_for_before_it_is_set_online(
     """An execution sets a node online after its boot, then moves instances to the node."""
     answers, figures = standby_cluster("/sbin/oob")
     with at("luxi", tmp_path, answers) as (scenario, connection):
-        tell_when_online(scenario, figures)
+        report_when_online(scenario, figures)
         scenario.booting["node3"] = 4
         assert main([*SQUEEZE, *connection, "--json", f"--journal={tmp_path / 'journal'}"]) == 0
         out, err = capsys.readouterr()
@@ -92,7 +92,7 @@ def test_node_that_was_powered_on_by_hand_is_waited_for(connection: str, tmp_pat
     with at(connection, tmp_path, answers) as (scenario, words):
         journal = tmp_path / "journal"
         assert main([*SQUEEZE, *words, f"--journal={journal}"]) == 0
-        tell_when_online(scenario, figures)
+        report_when_online(scenario, figures)
         scenario.booting["node3"] = 3
         assert main([*SQUEEZE, *words, f"--resume={journal}", "--done-by-hand"]) == 0
         assert not scenario.found("node3")["offline"]
@@ -113,7 +113,7 @@ def test_node_that_does_not_boot_in_time_is_named_and_the_journal_goes_on(
         assert f"--resume {journal} goes on" in err
         assert "online node3: node3 does not answer" in out
         scenario.booting["node3"] = 2
-        tell_when_online(scenario, figures)
+        report_when_online(scenario, figures)
         assert main([*SQUEEZE, *connection, f"--resume={journal}"]) == 0
         assert ["node3"] in scenario.places().values()
         powered = [c for job in scenario.jobs.values() for c in job["ops"] if "command" in c]

@@ -11,7 +11,7 @@ from iallocator.ganeti.commands import job_sets_of_steps, script
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.state import State
 from iallocator.render.drawing import dot, label, svg
-from iallocator.render.plan import tell_transition
+from iallocator.render.plan import add_transition
 from iallocator.render.table import Page
 from iallocator.transition.assemble import plan_transition
 from iallocator.transition.transition import Transition
@@ -60,7 +60,7 @@ def test_lines_have_every_step_and_wait(seed: int) -> None:
     document = transition_document(transition(seed))
     page = Page(width=10_000)
     page.verbose = True
-    tell_transition(page, document)
+    add_transition(page, document)
     heading, _, *rows = page.text().splitlines()
     assert heading.startswith(f"Transition: {len(document['steps'])} steps")
     for row, step in zip(rows, document["steps"]):
