@@ -36,8 +36,8 @@ __all__ = [
     "SENT",
     "Record",
     "Records",
-    "off_its_way",
     "retries",
+    "route_deviation",
 ]
 
 PENDING = "pending"
@@ -273,7 +273,7 @@ def _of_instance(
 ) -> Iterator[tuple[str, Json]]:
     """Yield the events that let the remaining `jobs` of one instance begin again."""
     first = records.of[jobs[0].number]
-    why = off_its_way(jobs, places)
+    why = route_deviation(jobs, places)
     if why:
         if first.state in STUCK:
             yield "refused", {"job": jobs[0].number, "why": why}
@@ -286,7 +286,7 @@ def _of_instance(
         begun = max(0, begun - len(job.steps))
 
 
-def off_its_way(jobs: Sequence[Job], places: Places) -> str:
+def route_deviation(jobs: Sequence[Job], places: Places) -> str:
     """Return why none of an instance's `jobs` can begin on its present nodes; "" if one can."""
     name, first = jobs[0].instance, jobs[0].steps[0]
     if not name or first["kind"] == CREATE:

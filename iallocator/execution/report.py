@@ -11,7 +11,7 @@ from iallocator.execution.records import (
     RETURNING,
     SENDING,
     SENT,
-    off_its_way,
+    route_deviation,
 )
 from iallocator.transition.step import REBOOT, START, STOP
 
@@ -106,7 +106,7 @@ def execution_document(head: Json, records: Records, places: Places | None) -> J
     to_do, off_way = [], 0
     planner = "--undo" if head["command"] == "undo" else head["command"]
     for job in stuck:
-        why = places and off_its_way(of_instance.get(job.instance, [job]), places)
+        why = places and route_deviation(of_instance.get(job.instance, [job]), places)
         if why:
             off_way += 1
             to_do.append(
