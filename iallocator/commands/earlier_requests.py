@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Own = TypeVar("Own", bound=Settings)
 
-__all__ = ["as_then", "case_named", "past_requests", "since_then"]
+__all__ = ["as_then", "case_named", "change_since_capture", "past_requests"]
 
 OF_NODES = {"disk_reserve", "memory_ratio"}
 """Settings of past requests that are ignored: the nodes have the values of the present cluster."""
@@ -129,7 +129,7 @@ def as_then(case: Case, given: Own, command: str) -> Own:
     return settings
 
 
-def since_then(case: Case, response: dict[str, Any]) -> list[str]:
+def change_since_capture(case: Case, response: dict[str, Any]) -> list[str]:
     """Return a remark if the present answer to a captured call differs from the captured answer."""
     if not os.path.isfile(case.response):
         return ["This call was not answered then."]

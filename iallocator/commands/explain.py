@@ -34,7 +34,7 @@ def explain(command: Command) -> Result:
     named = [*command.positional, own.ialloc_src]
     case = None
     if any(map(referred, named)):
-        from iallocator.commands.earlier_requests import as_then, case_named, since_then
+        from iallocator.commands.earlier_requests import as_then, case_named, change_since_capture
 
         case = case_named(named)
     if case is not None:
@@ -56,7 +56,7 @@ def explain(command: Command) -> Result:
     set_offline(cluster, own.offline)
     result = Explained(settings, cluster, request)
     if case is not None:
-        result.explanation.remarks += since_then(case, result.explanation.response)
+        result.explanation.remarks += change_since_capture(case, result.explanation.response)
     return result
 
 
