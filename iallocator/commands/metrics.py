@@ -16,7 +16,7 @@ from iallocator.documents.metrics import (
     capacity_metrics,
     health_metrics,
     request_metrics,
-    silent_metric,
+    unresponsive_nodes_metric,
 )
 from iallocator.errors import INCOMPLETE, tell
 from iallocator.execution.campaign import CampaignState
@@ -68,7 +68,7 @@ def metrics(command: Command, deadline: Deadline) -> Result:
     log = "" if own.log == SYSLOG else own.log
     metric_list += request_metrics(logged_calls(log, own.capture, own.max_input))
     if runs(command.settings):
-        metric_list.append(silent_metric(cluster))
+        metric_list.append(unresponsive_nodes_metric(cluster))
         state_folder = os.path.dirname(default_path("maintain", ""))
         campaign = CampaignState.latest(state_folder, cluster.name)
         metric_list += campaign_metrics(campaign.progress()) if campaign else []

@@ -34,8 +34,16 @@ if TYPE_CHECKING:
     from iallocator.planners.result import PlanResult
 
 __all__ = [
-    "METRICS", "campaign_metrics", "capacity_metrics", "forecast_metrics", "health_metrics",
-    "job_metrics", "plan_metrics", "request_metrics", "silent_metric", "source_metrics",
+    "METRICS",
+    "campaign_metrics",
+    "capacity_metrics",
+    "forecast_metrics",
+    "health_metrics",
+    "job_metrics",
+    "plan_metrics",
+    "request_metrics",
+    "source_metrics",
+    "unresponsive_nodes_metric",
 ]  # fmt: skip
 
 GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
@@ -264,7 +272,7 @@ def forecast_metrics(trend: Json) -> list[Json]:
     return [_metric("capacity_full_timestamp_seconds", samples)] if samples else []
 
 
-def silent_metric(cluster: Cluster) -> Json:
+def unresponsive_nodes_metric(cluster: Cluster) -> Json:
     """Return a metric of how many nodes per group do not answer and are not marked offline."""
     silent = Counter(
         node.group.name for node in cluster.nodes if node.name in cluster.assumed_offline
