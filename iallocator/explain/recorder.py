@@ -64,7 +64,7 @@ AT_LEAST = 2
 """How many placements are recorded for each group: the best, and another to compare with it."""
 
 
-def aside(note: Note) -> Note:
+def without_budget(note: Note) -> Note:
     """Return the method `note` of the recorder, changed so that it uses no budget of the request.
 
     Therefore the answer is the same with and without an explanation, unless the time limit ends the
@@ -126,7 +126,7 @@ class Recorder:
         """Record that the search ended without an answer to explain."""
         self.late = True
 
-    @aside
+    @without_budget
     def asked(self, evaluator: TracedEvaluator, query: NodeQuery, candidates: Candidates) -> None:
         """Record the result of `query` for every node of the group of `evaluator`."""
         instance, state = query.instance, self.context.state
@@ -158,7 +158,7 @@ class Recorder:
             said.penalty_before = self.context.affinity.costs(instance, [home]).get(home, 0.0)
         self._open = said
 
-    @aside
+    @without_budget
     def placed(
         self,
         evaluator: TracedEvaluator,
@@ -202,7 +202,7 @@ class Recorder:
         were not checked because of `MOST_CHECKED` or `WORK_OF_CHECKS`.
         """
         effort = self.context.effort
-        # `aside` gives it back
+        # `without_budget` gives it back
         effort.work[SIMULATIONS] = min(effort.work[SIMULATIONS], WORK_OF_CHECKS)
         left = MOST_CHECKED
         unchecked: set[Nodes] = set()
@@ -223,7 +223,7 @@ class Recorder:
                 return best, unchecked
         return best_of_nodes(candidates, rejected), unchecked
 
-    @aside
+    @without_budget
     def ranked(
         self, evaluator: TracedEvaluator, instance: Instance, ranked_moves: RankedMoves
     ) -> None:
@@ -237,7 +237,7 @@ class Recorder:
         if not best:
             said.report.closest = said.survey.closest()
 
-    @aside
+    @without_budget
     def preferred(
         self,
         evaluator: TracedEvaluator,
@@ -263,7 +263,7 @@ class Recorder:
             said.report.failures |= {"FailN1": ranked.candidates.feasible}
         said.note(self.context.cluster, ranked, places, ranked.candidates, rejected)
 
-    @aside
+    @without_budget
     def exchanged(
         self,
         evaluator: TracedEvaluator,
@@ -295,7 +295,7 @@ class Recorder:
                 said.report.failures = {rejection.reason: 1}
                 said.report.closest = survey.closest()
 
-    @aside
+    @without_budget
     def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
         """Record the rank of the groups that were compared for a new placement."""
         name = allocation.instance.name
