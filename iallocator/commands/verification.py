@@ -35,7 +35,7 @@ def limits_of_plan(done: PlanResult, settings: Settings, min_disk: float) -> Pla
         enforced_relations(done.cluster, settings, done.new_instances, done.moves_are_optional),
         between_groups=done.between_groups,
         power=PowerChanges(frozenset(done.leaving), frozenset(done.coming)),
-        hopeless=frozenset(done.hopeless),
+        intolerable_nodes=frozenset(done.intolerable_nodes),
         left_out=done.left_out,
         min_disk=min_disk,
         returns=done.returns,

@@ -274,7 +274,7 @@ class Evacuation:
                 taken[pool] += amount
         return list(taken.values())
 
-    def hopeless(self) -> set[str]:
+    def unrestartable(self) -> set[str]:
         """Return the names of the instances that no node could restart even without other
         instances.
 
@@ -515,17 +515,17 @@ class FailureSlack:
 
     Attributes
     ----------
-    hopeless:
+    unrestartable:
         The names of the instances that cannot be restarted in any case; no part has them.
     """
 
-    __slots__ = ("_by_node", "_evacuation", "_memory", "_parts", "hopeless")
+    __slots__ = ("_by_node", "_evacuation", "_memory", "_parts", "unrestartable")
 
     def __init__(self, evacuation: Evacuation, memory: list[float]) -> None:
         self._memory = memory
         self._evacuation = evacuation
-        self.hopeless = evacuation.hopeless()
-        self._parts = evacuation.parts(self.hopeless)
+        self.unrestartable = evacuation.unrestartable()
+        self._parts = evacuation.parts(self.unrestartable)
         self._by_node = {node: part for part in self._parts for node in part.nodes}
 
     def is_worse_with(self, instance: Instance, nodes: Nodes, colocated: bool) -> bool | None:
@@ -715,7 +715,7 @@ class ExactSearch:
         known = self.known_by_bound(failure, instance, nodes)
         if known is not None:
             return known
-        left_out = self._slacks[failure].hopeless - {instance.name}
+        left_out = self._slacks[failure].unrestartable - {instance.name}
         with self._state.trial():
             self._state.place(instance, nodes)
             for part in self.evacuation(failure).parts(left_out):

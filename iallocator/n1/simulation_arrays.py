@@ -166,7 +166,7 @@ class _Batch:
             queued = self._memory[:, step:]
             moved = queued.sum(axis=1)
             safe = np.ones(moved.size, dtype=bool)
-            hopeless = np.zeros(moved.size, dtype=bool)
+            proved_lost = np.zeros(moved.size, dtype=bool)
             for kind, reach in enumerate(self._reach):
                 waiting = self._kinds[:, step:] == kind
                 memory = np.where(self._allowed & reach, states.columns[MEMORY] - 1, -1)
@@ -179,8 +179,8 @@ class _Batch:
                     for k, other in enumerate(self._reach)
                     if not (other & ~reach).any()
                 )
-                hopeless |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
-                hopeless |= some & (memory.max(axis=1) < need)
+                proved_lost |= some & (np.maximum(memory, 0).sum(axis=1) < bound)
+                proved_lost |= some & (memory.max(axis=1) < need)
             # Where all instances that are left are equal, each takes exactly one slot, whatever is
             # chosen; elsewhere both numbers are NaN
             each = np.where((self._tails <= step) & (self._memory[:, step] > 0), 1.0, np.nan)
@@ -190,9 +190,9 @@ class _Batch:
             slots = np.floor(free / each[:, None]).sum(axis=1)
             wanted = self._left - step + 0 * each
             safe |= slots >= wanted
-            hopeless |= slots < wanted
+            proved_lost |= slots < wanted
             done = (self._left <= step) | safe
-            self._record_lost(lost=hopeless & ~done, done=done)
+            self._record_lost(lost=proved_lost & ~done, done=done)
             if not self._failing.size:
                 break
             self._rules.spend(self._allowed.size)

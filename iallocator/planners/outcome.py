@@ -281,7 +281,7 @@ class Outcome:
         for group in self._groups:
             change = self._change(state, group)
             for failure in sorted(self._failures.lost(state, group, change)):
-                if self._limits.hopeless.isdisjoint(failure):
+                if self._limits.intolerable_nodes.isdisjoint(failure):
                     names = " and ".join(state.cluster.node_names(failure))
                     texts[failure] = f"the failure of {names} would not be tolerated"
         return texts

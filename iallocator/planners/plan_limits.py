@@ -50,7 +50,7 @@ class PlanLimits:
         Whether instances may change their group.
     power:
         The nodes that the plan powers off and on.
-    hopeless:
+    intolerable_nodes:
         Indices of nodes. No plan can make their failures tolerated, so ``strict`` ignores them.
     left_out:
         Names of instances that do not run in the end. No limit is checked for them.
@@ -66,7 +66,7 @@ class PlanLimits:
     _: KW_ONLY
     between_groups: bool = False
     power: PowerChanges = PowerChanges()
-    hopeless: frozenset[int] = frozenset()
+    intolerable_nodes: frozenset[int] = frozenset()
     left_out: Collection[str] = ()
     min_disk: float = 0.0
     returns: bool = False

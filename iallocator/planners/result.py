@@ -77,7 +77,7 @@ class PlanResult:
         with ``--quiet``.
     new_instances:
         The instances that the plan creates.
-    hopeless:
+    intolerable_nodes:
         Indices of nodes. With ``strict``, no plan can make their failures tolerated.
     bounding:
         Returns the bound of the value that any plan can reach; None if this planner has no bound.
@@ -117,7 +117,7 @@ class PlanResult:
         self.remarks: list[str] = []
         self.shortfalls: list[str] = []
         self.new_instances: Sequence[Instance] = ()
-        self.hopeless: Collection[int] = ()
+        self.intolerable_nodes: Collection[int] = ()
         self.bounding: Bounding | None = None
         self.known_bound: float | None = None
         self.quality: Quality | None = None

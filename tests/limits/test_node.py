@@ -95,9 +95,9 @@ def test_node_with_exclusive_storage_needs_enough_spindles(
 
 def test_node_with_several_violated_limits_reports_the_first() -> None:
     """If several limits are violated, the first of memory, disk, spindles and cpus counts."""
-    hopeless: Json = {"free_memory": 10, "free_disk": 10}
+    nothing_free: Json = {"free_memory": 10, "free_disk": 10}
     members: Json = {"spindle_use": 40, "vcpus": 40}
-    assert failures(one_node(hopeless, **members)) == {"FailMem": 1}
+    assert failures(one_node(nothing_free, **members)) == {"FailMem": 1}
     assert failures(one_node({"free_disk": 10}, **members)) == {"FailDisk": 1}
     assert failures(one_node({}, **members)) == {"FailDisk": 1}
     assert failures(one_node({}, vcpus=40)) == {"FailCPU": 1}

@@ -150,7 +150,7 @@ def test_undecided_failures_are_those_that_counting_does_not_decide() -> None:
     assert min(seen.values()) >= 5
 
 
-def test_hopeless_placements_are_those_with_a_failure_proved_not_tolerated() -> None:
+def test_rejected_placements_are_those_with_a_failure_proved_not_tolerated() -> None:
     """Counting by the least slots finds placements that lose some failure, as single checks do."""
     seen: Counter[bool] = Counter()
     for seed in seeds(60, 300):

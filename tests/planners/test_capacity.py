@@ -157,7 +157,7 @@ def both_ways(patch: pytest.MonkeyPatch, *words: str) -> int:
         plainly.setattr(CountedTolerance, "tolerates", lambda *_: None)
         plainly.setattr(CountedTolerance, "allows", lambda *_: None)
         plainly.setattr(CountedTolerance, "prepare", lambda *_: None)
-        plainly.setattr(Rejections, "hopeless", lambda *_, **__: False)
+        plainly.setattr(Rejections, "exceeds_capacity", lambda *_, **__: False)
         plainly.setattr(Rejections, "alike", lambda *_, **__: 0)
         assert ask(*words, "--json") == quick, words
     found = json.loads(quick[1])

@@ -63,7 +63,7 @@ def test_sums_reject_only_sets_that_cannot_be_freed(mode: str) -> None:
         off = rng.sample(group.nodes, rng.choice((2, 2, 3)))
         amounts = CapacityBounds(State(cluster), group.nodes, reserve, tolerance)
         with Switched(cluster, off):
-            reason = amounts.hopeless(off)
+            reason = amounts.infeasibility(off)
             if reason:
                 output.add("failure" if "failure" in reason else "in all")
                 assert not _possible(cluster, reserve, tolerance), (seed, reason)

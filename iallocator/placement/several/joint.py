@@ -61,11 +61,13 @@ def place_together(
         }
         others = [w.instance for w in allocations if w.instance.name not in alone]
         chains = context.affinity.dependents_of_failed(others, alone, ordered=True)
-        joint.hopeless = hopeless = alone | chains.keys()
+        joint.unschedulable = unschedulable = alone | chains.keys()
         possible = [
-            allocation for allocation in allocations if allocation.instance.name not in hopeless
+            allocation
+            for allocation in allocations
+            if allocation.instance.name not in unschedulable
         ]
-        if hopeless.issuperset(failed):
+        if unschedulable.issuperset(failed):
             return joint
         instances = [allocation.instance for allocation in possible]
         affinity = AffinityRows(context.affinity.relations, instances, (TOGETHER, ORDER))

@@ -124,11 +124,13 @@ class _JointMove:
                     (score + penalty, n) for score, penalty, n in places
                 ]
         self.result = MovedTogether(len(tasks))
-        hopeless = {name for name, listed in self._places.items() if not listed}
-        others = [task.instance for task in tasks if task.instance.name not in hopeless]
-        chains = context.affinity.dependents_of_failed(others, hopeless, ordered=False)
-        self.result.hopeless = hopeless | chains.keys()
-        self._tasks = [task for task in tasks if task.instance.name not in self.result.hopeless]
+        unschedulable = {name for name, listed in self._places.items() if not listed}
+        others = [task.instance for task in tasks if task.instance.name not in unschedulable]
+        chains = context.affinity.dependents_of_failed(others, unschedulable, ordered=False)
+        self.result.unschedulable = unschedulable | chains.keys()
+        self._tasks = [
+            task for task in tasks if task.instance.name not in self.result.unschedulable
+        ]
         instances = [task.instance for task in self._tasks]
         self._affinity = AffinityRows(context.affinity.relations, instances, (TOGETHER,))
 
@@ -164,10 +166,10 @@ class _JointMove:
         """Return whether a search makes sense: time is left, and one of `failed` can be placed."""
         names = {instance.name for instance in failed}
         if self._budget.must_end:
-            self.result.hopeless = ()  # not all of them were looked at
+            self.result.unschedulable = ()  # not all of them were looked at
             self.result.limit = self._budget.ended
             return False
-        return not names.issubset(self.result.hopeless)
+        return not names.issubset(self.result.unschedulable)
 
     def most(self, failed: Sequence[Instance]) -> Most:
         """Return the best result known before the search: all tasks are placed except `failed`."""

@@ -124,7 +124,7 @@ class JointResult:
     ----------
     asked:
         The number of instances to place.
-    hopeless:
+    unschedulable:
         The names of the instances that cannot be placed, regardless of the others.
     status:
         The status of the search for all other instances, see `iallocator.solver.problem`; "" if
@@ -139,11 +139,11 @@ class JointResult:
         the search proves nothing.
     """
 
-    __slots__ = ("asked", "doubtful", "hopeless", "limit", "most", "status")
+    __slots__ = ("asked", "doubtful", "limit", "most", "status", "unschedulable")
 
     def __init__(self, number: int) -> None:
         self.asked = number
-        self.hopeless: Collection[str] = ()
+        self.unschedulable: Collection[str] = ()
         self.status = ""
         self.most: Most | None = None
         self.limit = ""
@@ -162,12 +162,12 @@ class JointResult:
         The search minimises the number left out for each priority, the highest first. The sum of
         these numbers is the lowest possible only if all instances have one priority.
         """
-        hopeless = len(self.hopeless)
+        unschedulable = len(self.unschedulable)
         if self.most is None or not self.most.left_out or self.doubtful:
-            return hopeless
+            return unschedulable
         if self.most.proved and len(self.most.left_out) == 1:
-            return hopeless + sum(self.most.left_out.values())
-        return hopeless + (self.status == IMPOSSIBLE)
+            return unschedulable + sum(self.most.left_out.values())
+        return unschedulable + (self.status == IMPOSSIBLE)
 
     def note(self) -> str:
         """The text about the search to add to ``info``."""
@@ -197,7 +197,7 @@ class JointResult:
 
     def _count(self) -> str:
         assert self.most is not None
-        left_out = len(self.hopeless) + sum(self.most.left_out.values())
+        left_out = len(self.unschedulable) + sum(self.most.left_out.values())
         return f"{self.asked - left_out} of {self.asked}"
 
     def _proof(self) -> str:

@@ -168,7 +168,7 @@ class Rejections:
         self._number = number
         self._name = name
         self._known: dict[tuple[Amounts, bool], Failures] = {}
-        self._hopeless: dict[bool, list[Amounts]] = {False: [], True: []}
+        self._exceeding_sizes: dict[bool, list[Amounts]] = {False: [], True: []}
         self._roomy: set[tuple[Amounts, bool]] = set()
         # The number of sizes that `alike` leaves out after a search that found none
         self._pause, self._patience = 0, 1
@@ -194,7 +194,7 @@ class Rejections:
         """Return whether the result of `of` for this size is known, and it is rejected."""
         return (size.amounts(), every) in self._known
 
-    def hopeless(self, size: Size, every: bool) -> bool:
+    def exceeds_capacity(self, size: Size, every: bool) -> bool:
         """Return whether neither this size fits, nor any size with at least its amounts."""
         key = size.amounts(), every
         if key in self._roomy:
@@ -202,13 +202,13 @@ class Rejections:
         amounts = key[0]
         if any(
             all(one <= other for one, other in zip(known, amounts))
-            for known in self._hopeless[every]
+            for known in self._exceeding_sizes[every]
         ):
             return True
         if self._site.has_room(self.probe(size), every):
             self._roomy.add(key)
             return False
-        self._hopeless[every].append(key[0])
+        self._exceeding_sizes[every].append(key[0])
         return True
 
     def alike(self, size: Size, reason: str, every: bool) -> int:
@@ -331,7 +331,7 @@ class _Tiers:
         self._rejections = Rejections(self._site, number, self._filling.name(number))
         self._leaps.clear()
         self._stepping, self._steps = "", 0
-        if self._rejections.hopeless(size.least_of_all(), every=False):
+        if self._rejections.exceeds_capacity(size.least_of_all(), every=False):
             return None
         left = self._after(self._limit)
         if left == 0:
@@ -402,7 +402,7 @@ class _Tiers:
         if self._site.n1.rejects_pairs(self._rejections.probe(size), every=True):
             return None
         least = size.least(reason)
-        if least is None or self._rejections.hopeless(least, every=True):
+        if least is None or self._rejections.exceeds_capacity(least, every=True):
             return None  # if the least amount does not fit, nothing on the way does
         passed = []
         fitting = None

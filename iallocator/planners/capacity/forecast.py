@@ -55,7 +55,7 @@ class Forecast:
     reasons:
         For each order, the reason of most rejections of the rejected instance, or why no group
         was tried.
-    hopeless:
+    rejected_initially:
         The number of orders that ended with an instance that the initial cluster rejects, too.
     ended:
         Why an order was not tried, or not finished and therefore not counted; "" if all were
@@ -64,14 +64,22 @@ class Forecast:
         Whether a signal ended the forecast.
     """
 
-    __slots__ = ("_site", "counts", "ended", "hopeless", "interrupted", "reasons", "sizes")
+    __slots__ = (
+        "_site",
+        "counts",
+        "ended",
+        "interrupted",
+        "reasons",
+        "rejected_initially",
+        "sizes",
+    )
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self.sizes = len(site.past)
         self.counts: list[int] = []
         self.reasons: list[str] = []
-        self.hopeless = 0
+        self.rejected_initially = 0
         self.ended = ""
         self.interrupted = False
 
@@ -86,7 +94,7 @@ class Forecast:
                 reason = "as many instances as allowed" if full else filling.next()
             self.reasons.append(reason)
             self.counts.append(filling.count)
-            self.hopeless += self._site.never_takes(filling.rejected)
+            self.rejected_initially += self._site.never_takes(filling.rejected)
 
     def end(self, stop: Stopped) -> None:
         """Record that `stop` ended the forecast early."""
@@ -101,7 +109,7 @@ class Forecast:
             "asked": self.sizes,
             "counts": counts,
             "reasons": self.reasons,
-            "hopeless": self.hopeless,
+            "hopeless": self.rejected_initially,
             "median": median(counts) if counts else None,
             "lowest": min(counts, default=None),
             "highest": max(counts, default=None),

@@ -220,12 +220,14 @@ def _at_once(
     tasks = [task(instance) for instance in instances]
     mover.doubtful = False
     joint_moves = move_together(context, tasks, [failed], context.search_budget)
-    hopeless = [one.name for one in instances if one.name in joint_moves.hopeless]
+    unschedulable = [one.name for one in instances if one.name in joint_moves.unschedulable]
     note = (
-        f"; {hopeless[0]} has no place even if it comes first" if hopeless else joint_moves.note()
+        f"; {unschedulable[0]} has no place even if it comes first"
+        if unschedulable
+        else joint_moves.note()
     )
     moves = [outcome.best for _, outcome in joint_moves.moves if outcome.best]
-    status = PROVED if joint_moves.hopeless else joint_moves.status
+    status = PROVED if joint_moves.unschedulable else joint_moves.status
     if status != SOLVED or len(moves) < len(instances):
         done.give_up(note, IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
         return []

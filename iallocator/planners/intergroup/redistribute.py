@@ -300,7 +300,7 @@ def redistribute(context: IntergroupContext, only: Group | None = None) -> Redis
     done = RedistributionResult(context)
     search = _Redistribution(context, done, only)
     done.fill(search)
-    done.bounding = lambda: float(search.hopeless)
+    done.bounding = lambda: float(search.irreparable_groups)
     return done
 
 
@@ -309,7 +309,7 @@ class _Redistribution:
 
     Attributes
     ----------
-    hopeless:
+    irreparable_groups:
         The number of groups that no plan can repair.
     others_ill:
         Whether more than one group is unhealthy.
@@ -328,7 +328,7 @@ class _Redistribution:
         self.healthy: list[Group] = []
         self.targets: dict[str, list[Group]] = {}
         self.statuses: dict[int, str] = {}
-        self.hopeless = 0
+        self.irreparable_groups = 0
         self.others_ill = False
 
     def run(self) -> str:
@@ -343,11 +343,11 @@ class _Redistribution:
         done.untried = sum(self.only in (None, group) for group in ill)
         hindered = forbidden(self.context.settings)
         if hindered:
-            self.hopeless = done.untried
+            self.irreparable_groups = done.untried
             return hindered
         for group in ill:
             if self.only in (None, group) and self.keeps_all(group):
-                self.hopeless += 1
+                self.irreparable_groups += 1
         concerned = [row.group for row in done.groups if not row.reason]
         self.healthy = [g for g in concerned if self.health[g.index].state == HEALTHY]
         unhealthy = [g for g in concerned if g not in self.healthy and self.only in (None, g)]
@@ -402,7 +402,7 @@ class _Redistribution:
             certain &= proved
         if certain:
             left = len(unhealthy) - len(self.done.repairs)
-            self.hopeless = max(self.hopeless, others + left)
+            self.irreparable_groups = max(self.irreparable_groups, others + left)
 
     def _together(self, groups: Sequence[Group]) -> tuple[list[Move] | None, bool]:
         """Return moves that repair all `groups`, or None; and whether none is proved possible.
@@ -652,7 +652,7 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
             only_forced = all(any(member in forced for member in work.unit(one)) for one in taken)
             proved = done.status == IMPOSSIBLE and not done.doubtful and only_forced
             if proved and not (work.others_ill or work.keeps_all(group)):
-                work.hopeless += 1
+                work.irreparable_groups += 1
             row.reason = (
                 f"{many(len(taken), 'instance')} would have to leave; "
                 f"{done.failed.name} has no place: {done.reason}"

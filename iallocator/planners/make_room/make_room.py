@@ -152,7 +152,7 @@ def make_room(
     context = RoomContext(cluster, settings, _candidates(cluster), coming, deadline=deadline)
     goal = Goal(context, request)
     done = RoomMade(context, not goal.reached())
-    if not done.needed or goal.hopeless():
+    if not done.needed or goal.proved_infeasible():
         return done
     limits = PlanLimits(context.settings, context.affinity.relations)
     failures = Failures(limits)

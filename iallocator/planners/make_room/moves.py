@@ -71,7 +71,7 @@ class Goal:
         self.asked = request.existing(cluster) if several else ()
         self.relative_cost = SEVERAL * (len(self._new) + len(self.asked)) or 1
 
-    def hopeless(self) -> bool:
+    def proved_infeasible(self) -> bool:
         """Return whether no moves of other instances can make the request possible."""
         if any(allocation_request(self._context, one) is None for one in self._new):
             return True

@@ -203,7 +203,7 @@ def place_anew(
                 check()
                 chosen = _place_cluster(context, strategy, instances, wanted, report, staying)
                 done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
-                done.hopeless = chosen.hopeless
+                done.intolerable_nodes = chosen.intolerable_nodes
                 done.known_bound = float(chosen.fewest_out)
                 separated = _separated(done, context.affinity.relations)
                 if separated.keys() <= staying.keys() or deadline.over():
@@ -223,9 +223,11 @@ def place_anew(
     done.bounding = lambda: done.known_bound
     if context.deadline.over():
         done.plan.reason = TIME_IS_UP
-    hopeless = ", ".join(cluster.nodes[index].name for index in sorted(done.hopeless))
-    remark = f"the failure of {hopeless} is not tolerated, wherever instances go"
-    done.remarks = [*context.remarks, *([remark] if hopeless else [])]
+    intolerable_nodes = ", ".join(
+        cluster.nodes[index].name for index in sorted(done.intolerable_nodes)
+    )
+    remark = f"the failure of {intolerable_nodes} is not tolerated, wherever instances go"
+    done.remarks = [*context.remarks, *([remark] if intolerable_nodes else [])]
     return done
 
 

@@ -362,7 +362,7 @@ class SchedulingPass:
         of every node.
     fewest_out:
         A lower bound of the number of instances that any placement leaves out.
-    hopeless:
+    intolerable_nodes:
         With ``strict``, the nodes with a failure that no placement makes tolerated, because of
         instances that stay.
     openings:
@@ -419,7 +419,7 @@ class SchedulingPass:
         exempt = [
             one for failures in self._failures.values() for one in failures.comparison.exempt()
         ]
-        self.hopeless = frozenset(node for failure in exempt for node in failure)
+        self.intolerable_nodes = frozenset(node for failure in exempt for node in failure)
 
         # The free capacity of empty nodes, less the amounts that staying instances use
         with state.trial():
@@ -536,8 +536,8 @@ class SchedulingPass:
         """Return the N+1 check for an instance on `node`; None if no failure must be tolerated.
 
         With ``no-new``, the failures that were tolerated initially must be tolerated. With
-        ``no-worse``, no failure may lose more than initially. With ``strict``, all failures except
-        those of `hopeless` nodes must be tolerated; for a new instance, those as well, as in an
+        ``no-worse``, no failure may lose more than initially. With ``strict``, all failures must be
+        tolerated; the failures of `intolerable_nodes` only for a new instance, as in an
         allocation. In a group with fewer than two online nodes, only new instances are checked,
         because no other node can take over.
         """

@@ -78,7 +78,7 @@ class RescueResult(PlanResult):
         self.priorities: Mapping[str, int] = relations.priorities if relations is not None else {}
         self.units: list[tuple[str, ...]] = []
         # The instances of the node must move: no plan is rejected for failures of other nodes
-        self.hopeless = frozenset(before.cluster.nodes[dead].group.nodes)
+        self.intolerable_nodes = frozenset(before.cluster.nodes[dead].group.nodes)
 
     @property
     def scores(self) -> tuple[float, float]:

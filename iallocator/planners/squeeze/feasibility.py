@@ -359,7 +359,7 @@ class CapacityBounds:
         self._held = {index: _held(state, index) for index in scope}
         self._first = {index: next(iter(state.primaries[index]), "") for index in scope}
 
-    def hopeless(self, off: Collection[int]) -> str:
+    def infeasibility(self, off: Collection[int]) -> str:
         """Return why the instances of the nodes `off` cannot all move to online nodes, or "".
 
         The nodes `off` must be offline in the cluster at the time of the call.
@@ -532,9 +532,9 @@ class Feasibility:
                 attempt = Attempt(self.aim, off, True)
                 attempt.follow([(self._whole, self._movable_sets[-1])])
                 return attempt.outcome()
-            hopeless = "" if tidy else self._bounds.hopeless(off)
-            if hopeless:
-                return FeasibilityResult((), 0.0, hopeless)
+            infeasibility = "" if tidy else self._bounds.infeasibility(off)
+            if infeasibility:
+                return FeasibilityResult((), 0.0, infeasibility)
             if off and not tidy and self._packs:
                 # Pack the lighter instances alone at first
                 rules = self._whole.while_leaving(off)
@@ -635,10 +635,10 @@ class Feasibility:
         """The sets of nodes for which exact search has proved that they cannot be freed."""
         return self._impossible
 
-    def hopeless(self, off: Collection[int]) -> str:
+    def infeasibility(self, off: Collection[int]) -> str:
         """Return why the bounds exclude that the nodes `off` are freed; "" if they do not."""
         with Switched(self.aim.cluster, off):
-            return self._bounds.hopeless(off)
+            return self._bounds.infeasibility(off)
 
     def most_freed(
         self, candidates: Sequence[int], known: int, proved: Collection[frozenset[int]] = ()
@@ -658,7 +658,7 @@ class Feasibility:
             if comb(len(candidates), size) > FEW_SETS:
                 return size
             if not all(
-                self._includes(frozenset(off), proved) or self.hopeless(off)
+                self._includes(frozenset(off), proved) or self.infeasibility(off)
                 for off in combinations(candidates, size)
             ):
                 return size

@@ -130,7 +130,7 @@ class NodeSelection:
         # bisection finds
         candidates, feasibility = self._candidates, self.feasibility
         low, high = 0, min(len(candidates), max(0, most))
-        while high and feasibility.hopeless(candidates[:high]):
+        while high and feasibility.infeasibility(candidates[:high]):
             check()
             high -= 1
         step = self.freeing(candidates[:high]) if high else None
@@ -314,7 +314,7 @@ class _OtherNodes(Neighbourhood[NodeSelection, _Step]):
             return None
         for off in combinations(self._nodes, len(present) + 1):
             check()
-            if present.issubset(off) or state.feasibility.hopeless(off):
+            if present.issubset(off) or state.feasibility.infeasibility(off):
                 continue
             self._left -= 1
             if self._left < 0 or state.stopped:
