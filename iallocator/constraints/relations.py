@@ -530,7 +530,7 @@ class Relations:
         """Return whether a rule spreads an instance over node groups."""
         return not self.group_rules.isdisjoint(self.members_of.get(instance, ()))
 
-    def crowded(self, instances: Iterable[str]) -> list[str]:
+    def group_conflicts(self, instances: Iterable[str]) -> list[str]:
         """Return the instances that must leave their node group because of others of `instances`.
 
         All of `instances` are in one node group. Of instances that hard constraints separate by

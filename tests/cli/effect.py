@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.builders import Json, allocate_rbd, cluster, instance, rbd
 
-__all__ = ["CROWDED", "TEXT", "Effect", "Json", "batch", "rbd", "stored"]
+__all__ = ["OVERLOADED", "TEXT", "Effect", "Json", "batch", "rbd", "stored"]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -52,7 +52,7 @@ def batch(document: Json, *names: str, **members: Any) -> Json:
     return {**document, "request": {"type": "multi-allocate", "instances": wanted}}
 
 
-CROWDED = cluster(
+OVERLOADED = cluster(
     4,
     instances={
         **{f"d{k}": instance("node1", "node2") for k in range(3)},

@@ -16,7 +16,7 @@ from iallocator.options.table import COMMON
 from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.live.cluster_answers import rapi_answers
 
-from .effect import CROWDED, TEXT, Effect, batch, stored
+from .effect import OVERLOADED, TEXT, Effect, batch, stored
 from .effects_of_planners import BY_COMMAND
 from .excluded import EXCLUDED
 
@@ -89,7 +89,7 @@ def measuring(document: Json, *words: str) -> dict[str, Effect]:
     }  # fmt: skip
 
 
-CROWDED_NEW = allocate_rbd(CROWDED)
+CROWDED_NEW = allocate_rbd(OVERLOADED)
 
 ROOMY = allocate_rbd(
     cluster(3, instances={"a": rbd("node1", memory=3000), "b": rbd("node2", memory=3000),
@@ -117,7 +117,7 @@ ANSWERS = {
     "--compat": stored("allocate/tie-of-nodes", "--compat=hail"),
     "--inter-group": stored("node-evacuate/remote-offer-taken", "--inter-group=yes"),
     "--exact-search": stored(EXACT, "--exact-search=no", "--strategy=balanced"),
-    "--optimal": Effect(batch(CROWDED, "x", "y"), "--optimal"),
+    "--optimal": Effect(batch(OVERLOADED, "x", "y"), "--optimal"),
     "--time-limit": stored(EXACT, "--time-limit=0", "--strategy=balanced"),
     "--tag-prefix": stored("strategies/strategy-by-tags", "--tag-prefix=other:"),
     "--strategy": Effect(NEW, "--strategy=pacemaker-minimal"),
@@ -277,7 +277,7 @@ def planned(document: Json, *words: str) -> dict[str, Effect]:
 QUICKLY = ("--tiered-alloc=10g,1g,1", "-l3")
 """Options that shorten `capacity`: without limits in the policy, it tries many sizes."""
 
-LOADED = measuring(CROWDED, "--print-instances")
+LOADED = measuring(OVERLOADED, "--print-instances")
 """Options of planners that use the load of instances."""
 
 EXCLUDING = {
@@ -291,7 +291,7 @@ TOLD = {
     "--json": Effect(CROWDED_NEW, "--json"),
     "--brief": Effect(CROWDED_NEW, "--brief"),
     "--node": Effect(CROWDED_NEW, "--node=node1"),
-    "--instance": Effect(batch(CROWDED, "x", "y"), "--instance=x"),
+    "--instance": Effect(batch(OVERLOADED, "x", "y"), "--instance=x"),
     "--graph": stored("node-evacuate/drbd-all", "--graph={folder}/steps.dot"),
     "--html": Effect(CROWDED_NEW, "--html={folder}/page.html"),
     "--bandwidth": stored("node-evacuate/drbd-all", "--bandwidth=7", "--html={folder}/page.html"),
@@ -376,7 +376,7 @@ ASKED["--ialloc-src"] = Effect(
 
 WRITTEN = {
     name: effect
-    for name, effect in planned(CROWDED).items()
+    for name, effect in planned(OVERLOADED).items()
     if name in ("--text-data", "--simulate", "--ialloc-src", "--verbose", "--version", "--help",
                 "--print-nodes", "--print-instances")
 }  # fmt: skip
@@ -440,52 +440,52 @@ _add("snapshot", {
     **WRITTEN,
     "--rapi": Effect(None, "--rapi=file://{folder}/rapi",
                      ("-d", "{folder}", FEWER_ANSWERED), ANSWERED),
-    "--offline": Effect(CROWDED, "--offline=node2"),
-    "--output-dir": Effect(CROWDED, "--output-dir={folder}"),
-    "--form": Effect(CROWDED, "--form=json"),
-    "--request": Effect(CROWDED, "--request=evacuate node1", ("--form=json",)),
-    "--no-headers": Effect(CROWDED, "--no-headers", ("-d", "{folder}")),
+    "--offline": Effect(OVERLOADED, "--offline=node2"),
+    "--output-dir": Effect(OVERLOADED, "--output-dir={folder}"),
+    "--form": Effect(OVERLOADED, "--form=json"),
+    "--request": Effect(OVERLOADED, "--request=evacuate node1", ("--form=json",)),
+    "--no-headers": Effect(OVERLOADED, "--no-headers", ("-d", "{folder}")),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
 })  # fmt: skip
 _add("report", {
     **{name: effect for name, effect in WRITTEN.items() if not name.startswith("--print")},
-    **measuring(CROWDED),
-    "--html": Effect(CROWDED, "--html={folder}/page.html"),
+    **measuring(OVERLOADED),
+    "--html": Effect(OVERLOADED, "--html={folder}/page.html"),
     "--group": Effect(GROUPED, "--group=east"),
-    "--offline": Effect(CROWDED, "--offline=node1"),
-    "--n1": Effect(CROWDED, "--n1=off"),
-    "--time-limit": Effect(CROWDED, "--time-limit=0"),
-    "--no-capacity-checks": Effect(CROWDED, "--no-capacity-checks"),
-    "--rapi": planned(CROWDED)["--rapi"],
-    "--validate": Effect(CROWDED, "--validate"),
-    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--offline": Effect(OVERLOADED, "--offline=node1"),
+    "--n1": Effect(OVERLOADED, "--n1=off"),
+    "--time-limit": Effect(OVERLOADED, "--time-limit=0"),
+    "--no-capacity-checks": Effect(OVERLOADED, "--no-capacity-checks"),
+    "--rapi": planned(OVERLOADED)["--rapi"],
+    "--validate": Effect(OVERLOADED, "--validate"),
+    "--ignore-dynu": Effect(OVERLOADED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0"),
     "--memory-ratio": Effect(NODES_OF_KVM, "--memory-ratio=5"),
-    "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%"),
+    "--disk-reserve": Effect(OVERLOADED, "--disk-reserve=100%"),
     "--tag-prefix": Effect(SEPARATED, "--tag-prefix=x:"),
 })  # fmt: skip
 PAGE_OF_SHOW = ("--html={folder}/page.html",)
 _add("show", {
     **WRITTEN,
     "--group": Effect(GROUPED, "--group=east"),
-    "--settings": Effect(CROWDED, "--settings"),
-    "--rules": Effect(CROWDED, "--rules"),
-    "--html": Effect(CROWDED, "--html={folder}/page.html"),
-    "--n1": Effect(CROWDED, "--n1=off", PAGE_OF_SHOW),
-    "--time-limit": Effect(CROWDED, "--time-limit=0", PAGE_OF_SHOW),
-    "--no-capacity-checks": Effect(CROWDED, "--no-capacity-checks", PAGE_OF_SHOW),
+    "--settings": Effect(OVERLOADED, "--settings"),
+    "--rules": Effect(OVERLOADED, "--rules"),
+    "--html": Effect(OVERLOADED, "--html={folder}/page.html"),
+    "--n1": Effect(OVERLOADED, "--n1=off", PAGE_OF_SHOW),
+    "--time-limit": Effect(OVERLOADED, "--time-limit=0", PAGE_OF_SHOW),
+    "--no-capacity-checks": Effect(OVERLOADED, "--no-capacity-checks", PAGE_OF_SHOW),
     "--tag-prefix": Effect(SEPARATED, "--tag-prefix=x:", PAGE_OF_SHOW),
-    **measuring(CROWDED, "--print-instances"),
-    "--json": Effect(CROWDED, "--json"),
-    "--offline": Effect(CROWDED, "--offline=node1"),
-    "--rapi": planned(CROWDED)["--rapi"],
-    "--validate": Effect(CROWDED, "--validate"),
-    "--compat": Effect({**CROWDED, "nodes": dict(reversed(CROWDED["nodes"].items()))},
+    **measuring(OVERLOADED, "--print-instances"),
+    "--json": Effect(OVERLOADED, "--json"),
+    "--offline": Effect(OVERLOADED, "--offline=node1"),
+    "--rapi": planned(OVERLOADED)["--rapi"],
+    "--validate": Effect(OVERLOADED, "--validate"),
+    "--compat": Effect({**OVERLOADED, "nodes": dict(reversed(OVERLOADED["nodes"].items()))},
                        "--compat=hail", ("-p",)),
-    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--ignore-dynu": Effect(OVERLOADED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(NODES_OF_KVM, "--static-kvm-node-memory=0", ("-p",)),
     "--memory-ratio": Effect(NODES_OF_KVM, "--memory-ratio=5", ("-p",)),
-    "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%", PAGE_OF_SHOW),
+    "--disk-reserve": Effect(OVERLOADED, "--disk-reserve=100%", PAGE_OF_SHOW),
 })  # fmt: skip
 SICK = cluster(4, instances={
     "a": instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"]),
@@ -570,29 +570,32 @@ _add("explain", ANSWERS | TOLD)
 _add("config", CONFIGURED)
 _add("constraints", LISTED)
 for command in ("balance", "squeeze", "balance-groups", "compress", "redistribute"):
-    _add(command, planned(CROWDED) | LOADED)
+    _add(command, planned(OVERLOADED) | LOADED)
 _add("repair", REPAIRS)
-_add("reboot", planned(CROWDED, "--force"))
-_add("maintain", planned(CROWDED, "--force") | measuring(CROWDED, "--force", "--print-instances"))
+_add("reboot", planned(OVERLOADED, "--force"))
+_add(
+    "maintain",
+    planned(OVERLOADED, "--force") | measuring(OVERLOADED, "--force", "--print-instances"),
+)
 _add("make-room", planned(ROOMY, "--n1=off") | measuring(ROOMY, *WITH_SCORES) | MAKING_ROOM)
-_add("rescue", planned(CROWDED, "node1") | measuring(CROWDED, "node1", "--print-instances"))
-_add("place", planned(CROWDED, "--strategy=pacemaker-balanced"))
+_add("rescue", planned(OVERLOADED, "node1") | measuring(OVERLOADED, "node1", "--print-instances"))
+_add("place", planned(OVERLOADED, "--strategy=pacemaker-balanced"))
 for command, short in (("check", ()), ("capacity", QUICKLY)):
-    plain = planned(CROWDED, *short)
+    plain = planned(OVERLOADED, *short)
     for name in ("--print-commands", "--graph"):
         del plain[name]
     if command == "capacity":
         del plain["--bandwidth"]
     _add(command, plain)
-plain = planned(CROWDED)
+plain = planned(OVERLOADED)
 for name in ("--print-commands", "--graph", "--html", "--bandwidth"):
     del plain[name]
 _add("metrics", {
-    name: effect for name, effect in {**plain, **measuring(CROWDED)}.items()
+    name: effect for name, effect in {**plain, **measuring(OVERLOADED)}.items()
     if not name.startswith(("--print", "--save"))
 })  # fmt: skip
 _add("check", LOADED)
-_add("reboot", measuring(CROWDED, "--force", "--print-instances"))
+_add("reboot", measuring(OVERLOADED, "--force", "--print-instances"))
 for command, effect in EXCLUDING.items():
     if command != "ask":  # explain tests it
         _add(command, {"--exclusion-tags": effect})

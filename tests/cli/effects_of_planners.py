@@ -10,7 +10,7 @@ from benchmarks.proofs import cluster_of
 from tests.builders import Json, allocate, allocate_rbd, cluster, instance, policy, rbd, spec
 from tests.conformance.whole_groups import Case, compress_case, redistribute_case
 
-from .effect import CROWDED, Effect, stored
+from .effect import OVERLOADED, Effect, stored
 
 __all__ = ["BY_COMMAND"]
 
@@ -120,7 +120,7 @@ IN_USE = cluster(TWO, instances=four() | {"stays": instance("node3")})
 
 EAST_AWAY = cluster(TWO, instances=four(), changes=AWAY)
 KVM = of_kvm(EAST)
-MIXED = cluster({"east": 2, "west": 2}, instances={**CROWDED["instances"], "w": rbd("node3")})
+MIXED = cluster({"east": 2, "west": 2}, instances={**OVERLOADED["instances"], "w": rbd("node3")})
 
 ANY_GAIN = "--min-gain-limit=1000"
 
@@ -132,45 +132,45 @@ TWO_TROUBLES = cluster(
 """A cluster of two groups, each with an instance on an offline node."""
 
 BALANCING = {
-    "--evac-mode": Effect(CROWDED, "--evac-mode"),
-    "--restricted-migration": Effect(CROWDED, "--restricted-migration"),
-    "--no-disk-moves": Effect(CROWDED, "--no-disk-moves"),
-    "--no-instance-moves": Effect(CROWDED, "--no-instance-moves"),
-    "--select-instances": Effect(CROWDED, "--select-instances=d0"),
-    "--exclude-instances": Effect(CROWDED, "--exclude-instances=d0"),
-    "--dynu-file": Effect(CROWDED, LOADS, (), LOADED),
+    "--evac-mode": Effect(OVERLOADED, "--evac-mode"),
+    "--restricted-migration": Effect(OVERLOADED, "--restricted-migration"),
+    "--no-disk-moves": Effect(OVERLOADED, "--no-disk-moves"),
+    "--no-instance-moves": Effect(OVERLOADED, "--no-instance-moves"),
+    "--select-instances": Effect(OVERLOADED, "--select-instances=d0"),
+    "--exclude-instances": Effect(OVERLOADED, "--exclude-instances=d0"),
+    "--dynu-file": Effect(OVERLOADED, LOADS, (), LOADED),
     "--max-cpu": Effect(PAIR, "--max-cpu=1"),
-    "--disk-reserve": Effect(CROWDED, "--disk-reserve=99%"),
-    "--min-disk": Effect(CROWDED, "--min-disk=0.99"),
-    "--offline": Effect(CROWDED, "--offline=node2"),
-    "--max-length": Effect(CROWDED, "--max-length=1"),
-    "--min-score": Effect(CROWDED, "--min-score=1000"),
-    "--min-gain": Effect(CROWDED, "--min-gain=100", (ANY_GAIN,)),
-    "--min-gain-limit": Effect(CROWDED, ANY_GAIN, ("--min-gain=100",)),
+    "--disk-reserve": Effect(OVERLOADED, "--disk-reserve=99%"),
+    "--min-disk": Effect(OVERLOADED, "--min-disk=0.99"),
+    "--offline": Effect(OVERLOADED, "--offline=node2"),
+    "--max-length": Effect(OVERLOADED, "--max-length=1"),
+    "--min-score": Effect(OVERLOADED, "--min-score=1000"),
+    "--min-gain": Effect(OVERLOADED, "--min-gain=100", (ANY_GAIN,)),
+    "--min-gain-limit": Effect(OVERLOADED, ANY_GAIN, ("--min-gain=100",)),
     "--lookahead": stored("captured/008-create-plain-on-nodes-not-busy", "--lookahead"),
-    "--cost": Effect(CROWDED, "--cost=1"),
+    "--cost": Effect(OVERLOADED, "--cost=1"),
     "--n1": stored("node-evacuate/order-big-first", "--n1=off"),
     "--no-capacity-checks": stored("node-evacuate/order-big-first", "--no-capacity-checks"),
     "--ignore-soft-errors": Effect(PAIR, "--ignore-soft-errors"),
-    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--ignore-dynu": Effect(OVERLOADED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
     "--memory-ratio": Effect(KVM, "--memory-ratio=5"),
     "--compat": stored("allocate/cpu-speed", "--compat=hail"),
-    "--stickiness": Effect(CROWDED, "--stickiness=INFINITY"),
-    "--time-limit": Effect(CROWDED, "--time-limit=0"),
+    "--stickiness": Effect(OVERLOADED, "--stickiness=INFINITY"),
+    "--time-limit": Effect(OVERLOADED, "--time-limit=0"),
     "--tag-prefix": stored("constraints/balance-moves-partners-as-one", "--tag-prefix=x:"),
 }
 """Option of both `balance` and `check` -> a case in which it has an effect."""
 
-VERIFIED = {"--verify-plan": Effect(CROWDED, "--verify-plan")}
+VERIFIED = {"--verify-plan": Effect(OVERLOADED, "--verify-plan")}
 
 
 def history_of_loads(elsewhere: str = "") -> dict[str, str]:
-    """Return files with the loads of `CROWDED`, and a history of 27 hours.
+    """Return files with the loads of `OVERLOADED`, and a history of 27 hours.
 
     `elsewhere` is an instance that was on another node until the last sample.
     """
-    nodes = {name: list(one["nodes"]) for name, one in CROWDED["instances"].items()}
+    nodes = {name: list(one["nodes"]) for name, one in OVERLOADED["instances"].items()}
     lines: dict[str, list[str]] = {"01": [], "02": []}
     for half in range(54):
         day, hour = divmod(half // 2, 24)
@@ -178,7 +178,7 @@ def history_of_loads(elsewhere: str = "") -> dict[str, str]:
             name: {
                 "nodes": ["node4"] if name == elsewhere and half < 53 else places,
                 "load": [1.2, 0, 0, 0],
-                "vcpus": CROWDED["instances"][name]["vcpus"],
+                "vcpus": OVERLOADED["instances"][name]["vcpus"],
             }
             for name, places in nodes.items()
         }
@@ -200,11 +200,11 @@ STEADILY = ("--steady", "--n1=off", LOADS, "--history={folder}/history", AT_THRE
 
 def steady(option: str, *words: str, files: dict[str, str] = PAST) -> Effect:
     """Return the effect of an option of balance --steady."""
-    return Effect(CROWDED, option, (*STEADILY, *words), files)
+    return Effect(OVERLOADED, option, (*STEADILY, *words), files)
 
 
 BALANCE = {
-    "--steady": Effect(CROWDED, "--steady"),
+    "--steady": Effect(OVERLOADED, "--steady"),
     "--history": steady("--history={folder}/other"),
     "--now": steady("--now=2026-01-02T12:00:00Z"),
     "--shadow": steady("--shadow"),
@@ -218,7 +218,7 @@ BALANCE = {
     "--rest-days": steady("--rest-days=0", files=history_of_loads("r0")),
     "--overload": steady("--overload=0.5", "--hours=10-12"),
     "--nodes-offline": steady("--nodes-offline=0", "--offline=node4"),
-    "--metrics": Effect(CROWDED, "--metrics={folder}/file"),
+    "--metrics": Effect(OVERLOADED, "--metrics={folder}/file"),
     **BALANCING,
     **VERIFIED,
     "--group": Effect(MIXED, "--group=west"),
@@ -229,18 +229,18 @@ TIMED = "--bandwidth=7", ("--html={folder}/page.html",)
 """The option --bandwidth, with the page of a plan on which it changes the times."""
 
 CHECK = {
-    "--metrics": Effect(CROWDED, "--metrics={folder}/file"),
+    "--metrics": Effect(OVERLOADED, "--metrics={folder}/file"),
     "--group": Effect(TWO_TROUBLES, "--group=west"),
     "--bandwidth": Effect(EAST_AWAY, *TIMED),
     **{
         name: Effect(one.document, one.option, ("--simulation", *one.words), one.files)
         for name, one in BALANCING.items()
     },
-    "--simulation": Effect(CROWDED, "--simulation"),
-    "--machine-readable": Effect(CROWDED, "--machine-readable"),
-    "--nagios": Effect(CROWDED, "--nagios"),
+    "--simulation": Effect(OVERLOADED, "--simulation"),
+    "--machine-readable": Effect(OVERLOADED, "--machine-readable"),
+    "--nagios": Effect(OVERLOADED, "--nagios"),
     "--no-simulation": Effect(SICK, "--no-simulation"),
-    "--failures": Effect(CROWDED, "--failures=2"),
+    "--failures": Effect(OVERLOADED, "--failures=2"),
     "--racks": Effect(RACKS, "--racks"),
 }
 
@@ -380,8 +380,8 @@ PLACE = {
         {"cluster.data": MUCH_TO_PLACE},
     ),
     "--group": Effect(MIXED, "--group=west", PLACED),
-    "--offline": Effect(CROWDED, "--offline=node2", PLACED),
-    "--verify-plan": Effect(CROWDED, "--verify-plan", PLACED),
+    "--offline": Effect(OVERLOADED, "--offline=node2", PLACED),
+    "--verify-plan": Effect(OVERLOADED, "--verify-plan", PLACED),
     "--n1": stored("allocate/n1-second-best", "--n1=off", *PLACED),
     "--no-capacity-checks": stored("allocate/n1-second-best", "--no-capacity-checks", *PLACED),
     "--ignore-soft-errors": stored(
@@ -394,12 +394,12 @@ PLACE = {
         "allocate/kvm-node-memory", "--static-kvm-node-memory=0", *PLACED
     ),
     "--memory-ratio": stored("allocate/kvm-node-memory", "--memory-ratio=5", *PLACED),
-    "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%", PLACED),
+    "--disk-reserve": Effect(OVERLOADED, "--disk-reserve=100%", PLACED),
     "--exact-search": stored("allocate/kvm-node-memory", "--exact-search=no", *PLACED),
     "--time-limit": stored("allocate/kvm-node-memory", "--time-limit=0", *PLACED),
     "--tag-prefix": stored("constraints/apart-by-rack", "--tag-prefix=x:", *PLACED),
-    "--strategy": Effect(CROWDED, "--strategy=pacemaker-balanced", PLACED),
-    "--stickiness": Effect(CROWDED, "--stickiness=100", PLACED),
+    "--strategy": Effect(OVERLOADED, "--strategy=pacemaker-balanced", PLACED),
+    "--stickiness": Effect(OVERLOADED, "--stickiness=100", PLACED),
 }
 
 MANY_SETS = cluster_of("squeeze", 4, "shared").text()
@@ -412,28 +412,28 @@ SQUEEZE = {
         ("-t", "{folder}/cluster.data", "--static-kvm-node-memory=0"),
         {"cluster.data": MANY_SETS},
     ),
-    "--offline": Effect(CROWDED, "--offline=node3"),
-    "--dynu-file": Effect(CROWDED, LOADS, ("--print-instances",), LOADED),
+    "--offline": Effect(OVERLOADED, "--offline=node3"),
+    "--dynu-file": Effect(OVERLOADED, LOADS, ("--print-instances",), LOADED),
     **VERIFIED,
-    "--target-resources": Effect(CROWDED, "--target-resources=100"),
-    "--minimal-resources": Effect(CROWDED, "--minimal-resources=100"),
-    "--master-node": Effect(CROWDED, "--master-node=node3"),
+    "--target-resources": Effect(OVERLOADED, "--target-resources=100"),
+    "--minimal-resources": Effect(OVERLOADED, "--minimal-resources=100"),
+    "--master-node": Effect(OVERLOADED, "--master-node=node3"),
     "--prefer": Effect(KEYED, "--prefer=node3"),
-    "--avoid": Effect(CROWDED, "--avoid=node3"),
-    "--drbd": Effect(CROWDED, "--drbd"),
-    "--all-instances": Effect(CROWDED, "--all-instances"),
+    "--avoid": Effect(OVERLOADED, "--avoid=node3"),
+    "--drbd": Effect(OVERLOADED, "--drbd"),
+    "--all-instances": Effect(OVERLOADED, "--all-instances"),
     "--group": Effect(MIXED, "--group=west"),
     "--n1": Effect(KEYED, "--n1=off"),
     "--no-capacity-checks": Effect(KEYED, "--no-capacity-checks"),
     "--ignore-soft-errors": Effect(PAIR, "--ignore-soft-errors"),
-    "--ignore-dynu": Effect(CROWDED, "--ignore-dynu"),
+    "--ignore-dynu": Effect(OVERLOADED, "--ignore-dynu"),
     "--static-kvm-node-memory": Effect(KVM, "--static-kvm-node-memory=0"),
     "--memory-ratio": Effect(KVM, "--memory-ratio=5"),
-    "--disk-reserve": Effect(CROWDED, "--disk-reserve=100%", ("--drbd",)),
-    "--compat": Effect(CROWDED, "--compat=hail"),
+    "--disk-reserve": Effect(OVERLOADED, "--disk-reserve=100%", ("--drbd",)),
+    "--compat": Effect(OVERLOADED, "--compat=hail"),
     "--exact-search": Effect(PACKED, "--exact-search=no", PACKED_TIGHTLY),
-    "--stickiness": Effect(CROWDED, "--stickiness=INFINITY"),
-    "--time-limit": Effect(CROWDED, "--time-limit=0"),
+    "--stickiness": Effect(OVERLOADED, "--stickiness=INFINITY"),
+    "--time-limit": Effect(OVERLOADED, "--time-limit=0"),
     "--tag-prefix": stored("constraints/balance-keeps-apart", "--tag-prefix=x:"),
 }
 
@@ -536,7 +536,7 @@ CAPACITY = {
             **ARCHIVED,
         },
     ),
-    "--metrics": Effect(CROWDED, "--metrics={folder}/file", ("--tiered-alloc=10g,1g,1", "-l3")),
+    "--metrics": Effect(OVERLOADED, "--metrics={folder}/file", ("--tiered-alloc=10g,1g,1", "-l3")),
     "--group": Effect(ROOM, "--group=east"),
     "--add-nodes": Effect(ROOM, "--add-nodes=2:10g,4g,4,group=east,cost=5"),
     "--machine-readable": Effect(ROOM, "--machine-readable"),
@@ -591,11 +591,11 @@ OF_CAPACITY = (
 
 METRICS = {
     **{name: CAPACITY[name] for name in OF_CAPACITY},
-    "--metrics": Effect(CROWDED, "--metrics={folder}/file"),
-    "--no-capacity": Effect(CROWDED, "--no-capacity"),
-    "--standard-alloc": Effect(CROWDED, "--standard-alloc=10g,3g,2"),
-    "--disk-template": Effect(CROWDED, "--disk-template=plain"),
-    "--time-limit": Effect(CROWDED, "--time-limit=0"),
+    "--metrics": Effect(OVERLOADED, "--metrics={folder}/file"),
+    "--no-capacity": Effect(OVERLOADED, "--no-capacity"),
+    "--standard-alloc": Effect(OVERLOADED, "--standard-alloc=10g,3g,2"),
+    "--disk-template": Effect(OVERLOADED, "--disk-template=plain"),
+    "--time-limit": Effect(OVERLOADED, "--time-limit=0"),
     "--log": Effect(
         ROOM, "--log={folder}/log", (),
         {"log": "2026-01-02T03:10:00+0000 iallocator[7] allocate new; 0.1 s, 1 nodes; yes\n"},

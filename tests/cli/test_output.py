@@ -41,7 +41,7 @@ def shown(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> S
     return run
 
 
-def crowded(count: int = 60, nodes: int = 10) -> Json:
+def unbalanced(count: int = 60, nodes: int = 10) -> Json:
     """Return a cluster with all instances on its first two nodes, on shared storage."""
     held = {f"web{n:03}{DOMAIN}": rbd(f"node{n % 2 + 1}", memory=100) for n in range(count)}
     return cluster(nodes, instances=held)
@@ -63,7 +63,7 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize(("width", "used"), [(40, 60), (75, 75), (130, 130), (400, 200)])
 def test_tables_fit_the_terminal(width: int, used: int, shown: Shown) -> None:
     """Tables are as wide as the terminal, from 60 to 200 columns."""
-    text = plain(shown("constraints", "--all", document=crowded(4), width=width))
+    text = plain(shown("constraints", "--all", document=unbalanced(4), width=width))
     assert max(map(len, text.splitlines())) <= used
     document = inconsistent()
     document["nodes"]["node1"]["free_memory"] = 0
@@ -77,7 +77,7 @@ def test_long_lists_are_cut_on_a_terminal_and_complete_with_the_named_option(
     command: str, shown: Shown
 ) -> None:
     """On a terminal, a long list is cut, with the number of further rows and the option for all."""
-    document = crowded()
+    document = unbalanced()
     if command == "constraints":
         for one in document["instances"].values():
             one["tags"] = ["iallocator:separate:must:web"]
@@ -97,7 +97,7 @@ def test_long_lists_are_cut_on_a_terminal_and_complete_with_the_named_option(
 
 def test_moves_that_are_cut_are_the_last_ones_and_the_summary_is_first(shown: Shown) -> None:
     """A long list of moves is cut at its end; the summary counts all moves."""
-    lines = plain(shown("balance", document=crowded())).splitlines()
+    lines = plain(shown("balance", document=unbalanced())).splitlines()
     count = int(re.match(r"(\d+) moves, ", lines[0])[1])  # type: ignore[index]
     assert count > ROWS
     assert lines[1].startswith("Score: ")
@@ -119,15 +119,15 @@ def test_no_color_is_respected(shown: Shown, monkeypatch: pytest.MonkeyPatch) ->
     """With NO_COLOR, no colours are printed on a terminal."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert "\x1b[" in shown("check", document=crowded())
+    assert "\x1b[" in shown("check", document=unbalanced())
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[" not in shown("check", document=crowded())
+    assert "\x1b[" not in shown("check", document=unbalanced())
 
 
 @pytest.mark.parametrize("command", ["balance", "show", "capacity", "check"])
 def test_scores_have_four_decimals_and_all_with_verbose(command: str) -> None:
     """Scores have four decimals; with --verbose, all."""
-    document = crowded(10)
+    document = unbalanced(10)
     assert not re.search(r"\d\.\d{8}\b", printed(command, document=document))
     assert re.search(r"\d\.\d{8}\b", printed(command, "-v", document=document))
     if command != "check":
@@ -147,7 +147,7 @@ def test_scores_that_differ_late_have_the_decimals_that_show_it() -> None:
 
 def test_notation_of_hbal_for_steps_is_used_only_with_compat_hail() -> None:
     """Moves have step numbers; the notation of hbal is printed with --compat hail only."""
-    document = crowded(4)
+    document = unbalanced(4)
     text = printed("balance", document=document)
     assert "a=" not in text
     assert "hbal" not in text
@@ -160,7 +160,7 @@ def test_notation_of_hbal_for_steps_is_used_only_with_compat_hail() -> None:
 
 def test_reboot_is_a_table_and_without_titles_lines_for_scripts() -> None:
     """`reboot` prints a table of groups, and plain lines for scripts without titles."""
-    document = crowded(4, nodes=4)
+    document = unbalanced(4, nodes=4)
     text = printed("reboot", "--force", "--n1=off", document=document)
     assert re.match(r"4 nodes to reboot in \d groups?, \d+ moves? away from them\n", text)
     assert re.search(r"^  group  nodes  moves  names$", text, re.MULTILINE)
@@ -235,7 +235,7 @@ def test_check_reports_inconsistent_data(shown: Shown) -> None:
 
 def test_check_reports_if_the_score_is_high_and_why() -> None:
     """`check` assesses a high score relative to the nodes and instances of the group."""
-    document = crowded()
+    document = unbalanced()
     text = " ".join(printed("check", document=document).split())
     assert "The score is high for this cluster: if nodes differed by one instance at most" in text
     (group,) = json_of("check", document=document)["groups"]

@@ -33,7 +33,7 @@ WRITERS = (
 
 @pytest.fixture
 def doc(tmp_path: Path) -> str:
-    """Return the path of a file with a request about a crowded cluster."""
+    """Return the path of a file with a request about a nearly full cluster."""
     path = tmp_path / "doc.json"
     path.write_bytes(as_bytes(allocate_rbd(CROWDED)))
     return str(path)

@@ -19,7 +19,7 @@ import pytest
 from iallocator.commands import progress
 from tests.cli.test_signals import ROOT
 from tests.patience import PATIENCE
-from tests.planners.test_balance_interrupted import crowded
+from tests.planners.test_balance_interrupted import unbalanced
 
 
 class Terminal:
@@ -143,7 +143,7 @@ process.run()
 )  # fmt: skip
 def test_ctrl_c_on_a_terminal_prints_the_plan_so_far(words: str, tmp_path: Path) -> None:
     """After Ctrl-C on a terminal, the progress is erased and the plan so far is printed."""
-    arguments = [sys.executable, "-c", AT_THE_LINE, *words.split(), crowded(tmp_path, 40, 1500)]
+    arguments = [sys.executable, "-c", AT_THE_LINE, *words.split(), unbalanced(tmp_path, 40, 1500)]
     ours, theirs = pty.openpty()
     with open(tmp_path / "out", "wb") as out:
         running = subprocess.Popen(

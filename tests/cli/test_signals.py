@@ -20,7 +20,7 @@ from iallocator.commands import COMMANDS
 from iallocator.deadline import Deadline, Running, Stopped
 from tests.builders import allocate, as_bytes, cluster
 from tests.patience import PATIENCE
-from tests.planners.test_balance_interrupted import crowded
+from tests.planners.test_balance_interrupted import unbalanced
 from tests.seeds import seeds
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def test_signal_while_planning_prints_the_plan_so_far(
     """After a signal during planning, `balance` prints the moves so far as a document."""
     done = subprocess.run(
         [sys.executable, "-c", FIFTH_STEP.format(int(number)), "balance", "--json", "-t",
-         crowded(tmp_path, 12, 60)],
+         unbalanced(tmp_path, 12, 60)],
         cwd=ROOT, capture_output=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (STATUS[number], b"")
@@ -100,7 +100,7 @@ def test_signal_at_any_moment_shows_no_traceback(
 
     Signals are sent after the start of the interpreter, before which the program has no handler.
     """
-    running, ready = heeding(tmp_path, "balance", "--json", "-t", crowded(tmp_path))
+    running, ready = heeding(tmp_path, "balance", "--json", "-t", unbalanced(tmp_path))
     wait_for(ready, running)
     time.sleep(milliseconds / 1000)
     running.send_signal(number)
@@ -219,10 +219,10 @@ PIPE = 4096
 """Bytes that fit into a pipe without a reader."""
 
 LONG = {
-    signal.SIGINT: ("balance --json -l60 -t crowded", "constraints --all -t crowded",
+    signal.SIGINT: ("balance --json -l60 -t unbalanced", "constraints --all -t unbalanced",
                     "--top=999 doc"),
     signal.SIGTERM: (
-        "capacity --json -l30 -t crowded", "constraints --all --json -t crowded",
+        "capacity --json -l30 -t unbalanced", "constraints --all --json -t unbalanced",
         "explain --json doc",
     ),
 }  # fmt: skip
@@ -251,7 +251,7 @@ def test_signal_while_printing_completes_the_output(
     number: signal.Signals, words: str, tmp_path: Path
 ) -> None:
     """After a signal during printing, the output is complete and the status is the signal's."""
-    files = {"crowded": crowded(tmp_path, instances=80), "doc": str(tmp_path / "doc")}
+    files = {"unbalanced": unbalanced(tmp_path, instances=80), "doc": str(tmp_path / "doc")}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
     arguments = [files.get(word, word) for word in words.split()]
     whole = subprocess.run([*COMMAND, *arguments], cwd=ROOT, capture_output=True, check=True).stdout
@@ -260,29 +260,29 @@ def test_signal_while_printing_completes_the_output(
 
 
 SOMEWHEN = {
-    "ask": "ask allocate --memory=1G --disk=1G --template=plain --json -t crowded",
-    "balance": "balance --json -t crowded",
-    "balance-groups": "balance-groups --json -t crowded",
-    "capacity": "capacity --json -l30 -t crowded",
-    "check": "check --json -l2 -t crowded",
-    "compress": "compress --json -t crowded",
+    "ask": "ask allocate --memory=1G --disk=1G --template=plain --json -t unbalanced",
+    "balance": "balance --json -t unbalanced",
+    "balance-groups": "balance-groups --json -t unbalanced",
+    "capacity": "capacity --json -l30 -t unbalanced",
+    "check": "check --json -l2 -t unbalanced",
+    "compress": "compress --json -t unbalanced",
     "config": "config --json doc",
-    "constraints": "constraints --all --json -t crowded",
+    "constraints": "constraints --all --json -t unbalanced",
     "explain": "explain --json doc",
     "history": "history --json calls",
-    "maintain": "maintain --json --force --after=stay -t crowded",
+    "maintain": "maintain --json --force --after=stay -t unbalanced",
     "make-room": "make-room --json doc",
-    "metrics": "metrics --json -t crowded",
-    "place": "place --json --strategy=pacemaker-minimal -t crowded",
-    "reboot": "reboot --json --force -t crowded",
-    "redistribute": "redistribute --json -t crowded",
-    "repair": "repair --json -t crowded",
+    "metrics": "metrics --json -t unbalanced",
+    "place": "place --json --strategy=pacemaker-minimal -t unbalanced",
+    "reboot": "reboot --json --force -t unbalanced",
+    "redistribute": "redistribute --json -t unbalanced",
+    "repair": "repair --json -t unbalanced",
     "replay": "replay doc",
-    "rescue": "rescue node00 --json -t crowded",
-    "report": "report -t crowded",
+    "rescue": "rescue node00 --json -t unbalanced",
+    "report": "report -t unbalanced",
     "show": "show --json doc",
     "snapshot": "snapshot --form=json doc",
-    "squeeze": "squeeze --json --master-node=node00 -t crowded",
+    "squeeze": "squeeze --json --master-node=node00 -t unbalanced",
     "": "doc",
 }
 """A command line for every command that takes a while."""
@@ -301,7 +301,7 @@ def test_signal_at_a_random_moment_leaves_a_complete_answer_or_none(
     if command == "report":
         pytest.importorskip("jinja2", reason="the template library is not installed")
     names = {name: str(tmp_path / name) for name in ("doc", "calls")}
-    files = {"crowded": crowded(tmp_path, 12, 60), **names}
+    files = {"unbalanced": unbalanced(tmp_path, 12, 60), **names}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
     Path(files["calls"]).mkdir()
     (Path(files["calls"]) / "000001.request.json.gz").write_bytes(as_bytes(allocate(cluster(99))))

@@ -65,7 +65,7 @@ class Case(NamedTuple):
     solver: bool = False
 
 
-def crowded() -> Json:
+def unbalanced() -> Json:
     """Return a full node and two nodes with 3 GiB of free memory each, on shared storage."""
     instances = {
         f"i{number}": rbd("node1", memory=memory)
@@ -79,7 +79,7 @@ def crowded() -> Json:
 
 def batch() -> Json:
     """Return a batch that fits only if its two small instances share a node."""
-    document = crowded()
+    document = unbalanced()
     wanted = []
     for number, memory in enumerate((1500, 1500, 3072)):
         one = allocate_rbd(document, memory=memory)["request"]
@@ -144,9 +144,9 @@ REQUESTS = {
 
 CASES = {
     "ask": Case("ask evacuate node1 --n1=off doc", evacuation(0, "rbd", "all"), solver=True),
-    "balance": Case("balance doc", crowded()),
-    "balance-groups": Case("balance-groups --n1=off doc", crowded()),
-    "capacity": Case("capacity doc", crowded(), solver=True),
+    "balance": Case("balance doc", unbalanced()),
+    "balance-groups": Case("balance-groups --n1=off doc", unbalanced()),
+    "capacity": Case("capacity doc", unbalanced(), solver=True),
     "check": Case("check --failures=2 doc", cluster(3, instances={
         f"i{number}": rbd("node1", memory=2600) for number in range(3)
     })),
@@ -157,7 +157,7 @@ CASES = {
     "history": Case("history calls", batch()),
     "maintain": Case("maintain doc", cluster(3, instances={"i1": instance("node1", "node2")})),
     "make-room": Case("make-room --make-room=2 doc", evacuation(0, "rbd", "all"), solver=True),
-    "metrics": Case("metrics doc", crowded(), solver=True),
+    "metrics": Case("metrics doc", unbalanced(), solver=True),
     "place": Case(
         "place --strategy=pacemaker-utilization doc", fixture("place/example-for-all"), solver=True
     ),

@@ -37,7 +37,9 @@ LIMIT = 0.5
 SAID = ("time is up", "undecided within", "within 0.5 s", "not enough time")
 
 
-def crowded(nodes: int, per_node: int, room: int, template: str = "rbd", groups: int = 1) -> Json:
+def unbalanced(
+    nodes: int, per_node: int, room: int, template: str = "rbd", groups: int = 1
+) -> Json:
     """Return a cluster where one node in four has half of the instances of four nodes."""
     rng = Random(f"crowded/{nodes}/{per_node}")
     residents = {}
@@ -61,7 +63,7 @@ def crowded(nodes: int, per_node: int, room: int, template: str = "rbd", groups:
 
 def sick() -> Json:
     """Return groups with offline nodes and little free memory on the others."""
-    document = crowded(120, 40, 4, groups=10)
+    document = unbalanced(120, 40, 4, groups=10)
     for k in range(5):
         document["nodes"][f"node{1 + 12 * k}"]["offline"] = True
     return document
@@ -85,7 +87,7 @@ def tight(count: int) -> Json:
 
 def evacuation() -> Json:
     """Return a request to evacuate the nodes of half of the instances."""
-    document = crowded(100, 40, 6)
+    document = unbalanced(100, 40, 6)
     names = list(document["instances"])[::2]
     document["request"] = {"type": "node-evacuate", "evac_mode": "all", "instances": names}
     return document
@@ -93,7 +95,7 @@ def evacuation() -> Json:
 
 def change() -> Json:
     """Return a request to move the instances of a group to two other groups."""
-    document = crowded(100, 40, 160, groups=5)
+    document = unbalanced(100, 40, 160, groups=5)
     names = [f"i{k:05}" for k in range(4000) if k % 100 < 20]
     document["request"] = {
         "type": "change-group", "instances": names, "target_groups": ["uuid-g2", "uuid-g3"],
@@ -102,22 +104,25 @@ def change() -> Json:
 
 
 PATHS: dict[str, tuple[Callable[[], Json], tuple[str, ...]]] = {
-    "balance": (lambda: crowded(100, 40, 5), ("balance", "--json")),
-    "balance drbd": (lambda: crowded(100, 40, 5, "drbd"), ("balance", "--json")),
-    "balance all": (lambda: crowded(120, 40, 8, groups=2), ("balance", "--all-groups", "--json")),
-    "check": (lambda: crowded(120, 80, 5), ("check", "--json", "--simulation")),
-    "squeeze": (lambda: crowded(100, 40, 5), ("squeeze", "--json")),
-    "squeeze all": (lambda: crowded(100, 40, 5, "drbd"), ("squeeze", "--json", "--all")),
-    "reboot": (lambda: crowded(100, 40, 5), ("reboot", "--json", "--force")),
-    "maintain": (lambda: crowded(100, 40, 5), ("maintain", "--json", "--force", "--after=stay")),
+    "balance": (lambda: unbalanced(100, 40, 5), ("balance", "--json")),
+    "balance drbd": (lambda: unbalanced(100, 40, 5, "drbd"), ("balance", "--json")),
+    "balance all": (
+        lambda: unbalanced(120, 40, 8, groups=2),
+        ("balance", "--all-groups", "--json"),
+    ),
+    "check": (lambda: unbalanced(120, 80, 5), ("check", "--json", "--simulation")),
+    "squeeze": (lambda: unbalanced(100, 40, 5), ("squeeze", "--json")),
+    "squeeze all": (lambda: unbalanced(100, 40, 5, "drbd"), ("squeeze", "--json", "--all")),
+    "reboot": (lambda: unbalanced(100, 40, 5), ("reboot", "--json", "--force")),
+    "maintain": (lambda: unbalanced(100, 40, 5), ("maintain", "--json", "--force", "--after=stay")),
     "redistribute": (sick, ("redistribute", "--json")),
-    "compress": (lambda: crowded(120, 40, 8, groups=10), ("compress", "--json")),
-    "balance-groups": (lambda: crowded(200, 80, 8, groups=20), ("balance-groups", "--json")),
+    "compress": (lambda: unbalanced(120, 40, 8, groups=10), ("compress", "--json")),
+    "balance-groups": (lambda: unbalanced(200, 80, 8, groups=20), ("balance-groups", "--json")),
     "place": (
-        lambda: crowded(100, 40, 5, "drbd"),
+        lambda: unbalanced(100, 40, 5, "drbd"),
         ("place", "--json", "--strategy=pacemaker-balanced"),
     ),
-    "capacity": (lambda: crowded(100, 40, 5), ("capacity", "--json")),
+    "capacity": (lambda: unbalanced(100, 40, 5), ("capacity", "--json")),
     "allocate": (lambda: tight(1), ()),
     "multi-allocate": (lambda: tight(50), ()),
     "optimal": (lambda: tight(50), ("--optimal",)),
@@ -257,7 +262,7 @@ def test_limit_that_ended_a_computation_is_named(
     """The message about a time limit has its value in seconds, also for the default."""
     monkeypatch.setattr(Deadline, "over", lambda self: self.seconds is not None)
     file = tmp_path / "document.json"
-    file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
+    file.write_bytes(as_bytes(allocate(unbalanced(8, 2, 4, groups=2))))
     words = PATHS[path][1]
     planner = words[:1] and words[0] in COMMANDS and path != "check"
     assert main([*words, str(file)]) in ((1, 3) if planner else (0, 1))
@@ -288,7 +293,7 @@ def test_limit_counts_from_the_start_of_the_program(
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     monkeypatch.setattr(Command, "read", slowly)
     file = tmp_path / "document.json"
-    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
     assert main(["balance", f"--time-limit={seconds}", str(file)]) == (3 if late else 0)
     output = capsys.readouterr().err
     assert ("the time limit of 1 s was reached" in output) is late
@@ -329,7 +334,7 @@ def test_time_limit_reached_before_planning_leaves_a_document(
     monkeypatch.setattr(Deadline, "__enter__", stop_raising)
     words = PATHS[path][1]
     file = tmp_path / "document.json"
-    file.write_bytes(as_bytes(allocate(crowded(8, 2, 4, groups=2))))
+    file.write_bytes(as_bytes(allocate(unbalanced(8, 2, 4, groups=2))))
     assert main([*words, str(file)]) in ((3,) if path == "capacity" else (0, 1))
     output = capsys.readouterr()
     document = json.loads(output.out)
@@ -345,7 +350,7 @@ def test_page_of_a_plan_without_time_lists_what_is_not_checked(
     """The page of a plan without time lists unchecked nodes, and calls nothing healthy."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     file, page = tmp_path / "document.json", tmp_path / "page.html"
-    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
     assert main(["balance", f"--html={page}", str(file)]) == 3
     assert page.read_text().count("Not analysed: time was up.") == 2
 
@@ -360,7 +365,7 @@ def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
         cluster_facts, "PER_NODE", 1.0 if late else 0.01
     )  # 8 seconds for all, or 0.08
     file, page = tmp_path / "document.json", tmp_path / "page.html"
-    file.write_bytes(as_bytes(crowded(8, 2, 4, template="drbd")))
+    file.write_bytes(as_bytes(unbalanced(8, 2, 4, template="drbd")))
     assert main([command, "--time-limit=0", f"--html={page}", str(file)]) in (0, 1, 3)
     text = page.read_text()
     left_out = "Left out: the time limit of 0 s was reached (--time-limit)"
@@ -377,7 +382,7 @@ def test_late_folder_of_pages_leaves_out_the_rules(
     """`report` without time writes the page of constraints with a note that they are omitted."""
     monkeypatch.setattr(cluster_facts, "PER_NODE", 1.0)
     file, folder = tmp_path / "document.json", tmp_path / "pages"
-    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
     assert main(["report", "--time-limit=0", f"--html={folder}/", str(file)]) == 0
     text = (folder / "rules.html").read_text()
     assert "Left out: the time limit of 0 s was reached (--time-limit)" in text
@@ -391,7 +396,7 @@ def test_late_page_leaves_out_many_steps_and_reasons_that_take_time(
     monkeypatch.setattr(transitions, "MOST_LATE", 3)
     monkeypatch.setattr(plan, "changes_of_moves", lambda state, moves, _: [None for _ in moves])
     file, page = tmp_path / "document.json", tmp_path / "page.html"
-    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
     assert main(["balance", "--n1=off", f"--html={page}", str(file)]) == 0
     text = page.read_text()
     assert text.count("Left out: the time limit of 600 s was reached (--time-limit)") == 2
@@ -441,7 +446,7 @@ def test_report_without_time_lists_what_is_not_checked(
 ) -> None:
     """The page of report without time lists unchecked nodes, and the limit."""
     file = tmp_path / "document.json"
-    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
     assert main(["report", "--time-limit=0", str(file)]) == 0
     output = capsys.readouterr()
     assert "Not analysed: time was up." in output.out
@@ -453,7 +458,7 @@ def test_report_to_a_file_examines_the_cluster_once(
 ) -> None:
     """`report --html` examines the cluster once, and prints nothing on stdout."""
     file = tmp_path / "document.json"
-    file.write_bytes(as_bytes(crowded(8, 2, 4)))
+    file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
     assert main(["report", "--time-limit=0", f"--html={tmp_path / 'page.html'}", str(file)]) == 0
     output = capsys.readouterr()
     assert output.out == ""

@@ -11,7 +11,7 @@ LOCAL = ("plain", "file")
 EVERY = DRBD + SHARED + LOCAL
 
 # Kinds that are often satisfied even on a nearly full cluster.
-CROWDED = ("allocate", "relocate", "node-evacuate")
+NEARLY_FULL = ("allocate", "relocate", "node-evacuate")
 FILL = (0.0, 0.1, 0.15, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.7)
 
 KINDS = (
@@ -112,31 +112,31 @@ class Profile:
 
 def draw(rng: Random, kind: str) -> Profile:
     """Return a random profile that suits a request of `kind`."""
-    crowded = kind in CROWDED
+    nearly_full = kind in NEARLY_FULL
     groups, nodes = _shape(rng, kind)
     templates = _templates(rng, kind)
     return Profile(
         groups=groups,
         nodes=nodes,
         templates=templates,
-        fill=rng.choice(FILL if crowded else FILL[:-3]),
-        disk=rng.choice((1.0, 1.0, 1.0, 1.0, 0.5, 0.25) if crowded else (1.5, 1.0, 1.0, 0.5)),
+        fill=rng.choice(FILL if nearly_full else FILL[:-3]),
+        disk=rng.choice((1.0, 1.0, 1.0, 1.0, 0.5, 0.25) if nearly_full else (1.5, 1.0, 1.0, 0.5)),
         cpu=rng.choice((1.0, 1.0, 1.0, 0.5, 0.3)),
         measured=_measured(rng, templates),
         exclusive=rng.choice(("none",) * 9 + ("all", "groups", "nodes")),
         kvm=rng.random() < 0.4,
         drift=rng.choice(("none", "none", "less", "more", "both")),
-        unwell=rng.choice((0.0, 0.0, 0.0, 0.1, 0.2) if crowded else (0.0, 0.0, 0.0, 0.0, 0.1)),
+        unwell=rng.choice((0.0, 0.0, 0.0, 0.1, 0.2) if nearly_full else (0.0, 0.0, 0.0, 0.0, 0.1)),
         down=rng.choice((0.0, 0.1, 0.3)),
         forthcoming=rng.choice((0.0, 0.0, 0.1, 0.25)),
         unbalanced=0.15 if rng.random() < 0.04 else 0.0,
-        exclusion=rng.random() < (0.25 if crowded else 0.15),
+        exclusion=rng.random() < (0.25 if nearly_full else 0.15),
         locations=rng.random() < 0.25,
         desired=rng.random() < 0.2,
-        migration=rng.random() < (0.12 if crowded else 0.08),
+        migration=rng.random() < (0.12 if nearly_full else 0.08),
         networks=rng.random() < 0.2,
-        intervals=rng.choice((1, 1, 2, 3) if crowded else (1, 1, 1, 1, 2, 3)),
-        tight_ratios=rng.random() < (0.2 if crowded else 0.1),
+        intervals=rng.choice((1, 1, 2, 3) if nearly_full else (1, 1, 1, 1, 2, 3)),
+        tight_ratios=rng.random() < (0.2 if nearly_full else 0.1),
         picky=rng.choice((0.0, 0.0, 0.0, 0.0, 0.3)),
         shuffled=rng.random() < 0.6,
         heterogeneous=rng.random() < 0.6,
@@ -173,7 +173,7 @@ def _shape(rng: Random, kind: str) -> tuple[int, tuple[int, int]]:
         return fewest_groups, (13, 20)
     if roll < 0.20:
         return min(groups, 2), (4, 12)
-    smallest = (1, 3) if kind in CROWDED else (2, 3)
+    smallest = (1, 3) if kind in NEARLY_FULL else (2, 3)
     return groups, rng.choice((smallest, (2, 4), (2, 5), (3, 5), (3, 6), (3, 6)))
 
 

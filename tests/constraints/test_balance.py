@@ -24,7 +24,7 @@ def _plan(document: Json, command: str, *options: str) -> Json:
     return plan_of(command, document, *options)
 
 
-def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
+def _unbalanced(tags: dict[str, list[str]], nodes: int = 3) -> Json:
     """Return a cluster with the instances a to d on node1; the other nodes have none."""
     instances = {
         name: builders.rbd("node1", memory=2048, tags=tags.get(name, [])) for name in "abcd"
@@ -35,7 +35,7 @@ def _crowded(tags: dict[str, list[str]], nodes: int = 3) -> Json:
 def test_balance_keeps_colocated_instances_together() -> None:
     """`balance` keeps two colocated instances on one node, and spreads all others."""
     pair = ["iallocator:colocate:must:web"]
-    document = _crowded({"a": pair, "b": pair})
+    document = _unbalanced({"a": pair, "b": pair})
     plan = _plan(document, "balance")
     homes = homes_after(document, plan)
     assert homes["a"] == homes["b"]
@@ -64,9 +64,9 @@ def test_balance_weighs_a_soft_constraint_against_the_score() -> None:
     """`balance` keeps a soft constraint with a high penalty; with a low one it may violate it."""
     dear = ["iallocator:colocate:should:web:50"]
     cheap = ["iallocator:colocate:should:web:0.001"]
-    document = _crowded(dict.fromkeys("abcd", dear))
+    document = _unbalanced(dict.fromkeys("abcd", dear))
     assert _plan(document, "balance")["moves"] == []
-    document = _crowded(dict.fromkeys("abcd", cheap))
+    document = _unbalanced(dict.fromkeys("abcd", cheap))
     plan = _plan(document, "balance")
     first = plan["moves"][0]
     assert len(first["broken"]) == 3

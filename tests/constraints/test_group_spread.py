@@ -158,9 +158,11 @@ def test_planners_violate_no_spread(planner: str) -> None:
         broken = {one for one in first if one[3] == "group"}
         repaired += len(broken) > len({one for one in held if one[3] == "group"})
         if broken and not plan["moves"]:
-            crowded = sorted({document["nodes"][homes[one[1]]]["group"] for one in broken})
+            conflicting_groups = sorted(
+                {document["nodes"][homes[one[1]]]["group"] for one in broken}
+            )
             states = {row["group"]: row["state"] for row in plan["groups"]}
-            for uuid in crowded:
+            for uuid in conflicting_groups:
                 assert states[document["nodegroups"][uuid]["name"]] == "weakly unhealthy", seed
     assert moved > 3
     assert planner != "redistribute" or repaired > 2

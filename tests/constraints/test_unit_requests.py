@@ -47,7 +47,7 @@ def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
     assert homes["a"] == homes["b"] not in ("node1", *secondaries)
 
 
-def crowded() -> Json:
+def full_group() -> Json:
     """Return two groups with a colocation group of two, for which its group has no other node.
 
     No other node of the group has capacity for both instances.
@@ -61,17 +61,17 @@ def test_evacuation_to_another_group_moves_all_of_a_unit() -> None:
 
     Without --inter-group, both instances stay.
     """
-    homes, failed = evacuated(crowded(), "primary-only", "--inter-group=yes")
+    homes, failed = evacuated(full_group(), "primary-only", "--inter-group=yes")
     assert failed == []
     assert homes["a"] == homes["b"] in ("node3", "node4")
-    homes, failed = evacuated(crowded(), "primary-only")
+    homes, failed = evacuated(full_group(), "primary-only")
     assert homes == {}
     assert all("group there could take it on" in why for _, why in failed)
 
 
 def test_evacuation_to_another_group_moves_nothing_of_a_unit_that_does_not_fit() -> None:
     """No member of a colocation group moves to a group with capacity for only one of two."""
-    document = crowded()
+    document = full_group()
     for number in (3, 4):
         document["instances"][f"other{number}"] = shared(f"node{number}", 6500, [])
     for node in ("node3", "node4"):

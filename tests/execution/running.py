@@ -203,7 +203,7 @@ def running(folder: Path, answers: Json | None = None) -> Iterator[Running]:
 
 
 def shared_cluster() -> Json:
-    """Return answers for two groups on shared storage; one is crowded, with an offline node."""
+    """Return answers for two groups on shared storage; one is nearly full, with an offline node."""
     answers = rapi_answers()
     answers["nodes"] = [node(f"node{n}") for n in (1, 2, 3)]
     answers["nodes"] += [node(f"node{n}", **{"group.uuid": "uuid-two"}) for n in (4, 5)]

@@ -30,7 +30,7 @@ QUESTIONS = (
 pytestmark = pytest.mark.usefixtures("own_locks")
 
 
-def crowded() -> Json:
+def full_group_answers() -> Json:
     """Return the answers of a cluster without free capacity in its first group."""
     answers = shared_cluster()
     answers["nodes"][0]["offline"] = answers["nodes"][3]["offline"] = False
@@ -67,7 +67,7 @@ def test_room_is_reported_drawn_and_made_so_that_the_request_fits(
 
     One migration frees the capacity; printing the plan changes nothing.
     """
-    with running(tmp_path, crowded()) as scenario:
+    with running(tmp_path, full_group_answers()) as scenario:
         assert not fits(scenario, question, capsys)
         words = ["make-room", f"-L{scenario.path}", "--n1=off", f"--request={question}"]
         assert main([*words, f"--graph={tmp_path / 'steps.svg'}"]) == 0

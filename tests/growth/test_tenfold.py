@@ -22,7 +22,7 @@ from iallocator.cli import main
 from tests.conformance.documents import KINDS, document
 from tests.property.test_clock import PLANS
 from tests.seeds import seeds
-from tests.solver.test_effort import crowded_batch
+from tests.solver.test_effort import simulated_batch
 
 STEPS = (0.002, 0.05)
 """Seconds of one read of the clock, for short and long runs."""
@@ -55,7 +55,7 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
     for number, words in zip(seeds(len(PLANS), 200, 500), itertools.cycle(PLANS)):
         yield json.dumps(document(number, KINDS[number % len(KINDS)])), words.split()
     for number, words in zip(seeds(4, 30), itertools.cycle(("--n1=no-new", "--optimal"))):
-        yield json.dumps(crowded_batch(number)), words.split()
+        yield json.dumps(simulated_batch(number)), words.split()
 
 
 def output_of(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[Any, float]:

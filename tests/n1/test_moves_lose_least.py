@@ -102,7 +102,7 @@ def test_evacuation_under_no_worse_loses_the_fewest_instances() -> None:
     assert min(kinds["grows"], kinds["not"], kinds["together"]) > 0, kinds
 
 
-def crowded() -> Json:
+def single_target() -> Json:
     """Return a cluster where node1 can only be evacuated to node2, which has 1000 MiB to spare."""
     residents = {
         "large": rbd("node1", memory=5000),
@@ -114,7 +114,7 @@ def crowded() -> Json:
 
 def test_change_group_under_no_worse_that_loses_an_instance_is_rejected() -> None:
     """With no-worse, `change-group` is rejected if another instance then could not restart."""
-    document = crowded()
+    document = single_target()
     request = {"type": "change-group", "instances": ["mover"], "target_groups": ["uuid-west"]}
     found = answer_to(document, **request)
     assert [name for name, _ in found["result"][1]] == ["mover"]
@@ -194,7 +194,7 @@ def test_failover_plan_after_a_move_is_that_of_a_new_check() -> None:
 
 def test_unrestarted_instances_after_a_move_are_those_of_a_new_check() -> None:
     """After a move, the instances that cannot be restarted are those of a new check."""
-    read = model_of(crowded())
+    read = model_of(single_target())
     state, (east, west) = State(read), read.groups
     kept, (failing, other) = FailureTolerance(state, Rules("no-worse")), west.nodes
     assert kept.unrestarted((failing,)) == []

@@ -24,7 +24,7 @@ HELD = {
 """Instances nearly all on one node, with names that look like markup."""
 
 
-def crowded(nodes: int = 4, **members: Any) -> Any:
+def unbalanced(nodes: int = 4, **members: Any) -> Any:
     """Return a cluster of `nodes` nodes with all instances on the first one."""
     return cluster(nodes, instances=HELD, **members)
 
@@ -61,7 +61,7 @@ def kinds_of_scripts(outline: Outline) -> list[str | None]:
 
 def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> None:
     """The page of a plan is one well-formed file that loads nothing, with names as text."""
-    text = write("balance", crowded()).read_text()
+    text = write("balance", unbalanced()).read_text()
     found = Outline(text)
     tags = [tag for tag, _ in found.elements]
     assert kinds_of_scripts(found) == [None, "application/json"]
@@ -78,7 +78,7 @@ def test_page_of_a_plan_is_one_file_that_needs_nothing_else(write: Write) -> Non
 
 def test_page_of_a_plan_shows_every_move_with_a_reason(write: Write) -> None:
     """The page of a plan gives a reason for every move."""
-    text = write("balance", crowded()).read_text()
+    text = write("balance", unbalanced()).read_text()
     rows = re.findall(r'<tr id="move-\d+">(.*?)</tr>', text, re.DOTALL)
     assert rows
     for row in rows:
@@ -117,7 +117,7 @@ def test_page_without_the_template_library_is_rejected_at_once(
     """Without the template library, --html is rejected at once in one line."""
     monkeypatch.setattr("iallocator.render.page.view.find_spec", lambda name: None)
     source = tmp_path / "document.json"
-    source.write_bytes(as_bytes(crowded()))
+    source.write_bytes(as_bytes(unbalanced()))
     assert main(["balance", f"--html={tmp_path / 'page'}", str(source)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -127,7 +127,7 @@ def test_page_without_the_template_library_is_rejected_at_once(
 
 def test_browser_shows_names_as_text_and_runs_no_other_script(write: Write, show: Show) -> None:
     """A name that looks like markup is shown as text in a browser."""
-    page = show(write("balance", crowded()))
+    page = show(write("balance", unbalanced()))
     assert page.locator("img").count() == 0
     assert page.locator("#moves").get_by_text(EVIL).count() > 0
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -136,7 +136,7 @@ def test_browser_shows_names_as_text_and_runs_no_other_script(write: Write, show
 @pytest.mark.slow
 def test_browser_finds_a_node_among_a_thousand(write: Write, show: Show) -> None:
     """The search field of a page hides rows without all the given words."""
-    path = write("balance", crowded(1000, memory=16384))
+    path = write("balance", unbalanced(1000, memory=16384))
     assert path.stat().st_size < 5_000_000
     page = show(path)
     rows = page.locator("table.nodes tbody tr")
@@ -151,7 +151,7 @@ def test_browser_without_scripts_switches_between_before_and_after(
     write: Write, show: Show
 ) -> None:
     """Without scripts, radio buttons switch between before and after."""
-    page = show(write("balance", crowded()), java_script_enabled=False)
+    page = show(write("balance", unbalanced()), java_script_enabled=False)
     before, after = (page.locator(f"table.nodes tbody tr .meter.m{k}").first for k in (0, 1))
     assert before.is_visible()
     assert after.is_visible()
@@ -163,7 +163,7 @@ def test_browser_without_scripts_switches_between_before_and_after(
 
 def test_browser_is_used_by_keyboard_alone(write: Write, show: Show) -> None:
     """A page can be used by keyboard alone."""
-    page = show(write("balance", crowded()))
+    page = show(write("balance", unbalanced()))
     focus = "document.activeElement.id || document.activeElement.textContent.trim()"
     reached: list[str] = []
     while "state-all" not in reached:
@@ -186,7 +186,7 @@ def test_browser_is_used_by_keyboard_alone(write: Write, show: Show) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_browser_shows_text_with_enough_contrast(write: Write, show: Show, scheme: str) -> None:
     """On a page, every text has a contrast of at least 4.5 to 1."""
-    page = show(write("balance", crowded()), color_scheme=scheme)
+    page = show(write("balance", unbalanced()), color_scheme=scheme)
     assert page.evaluate(CONTRAST) == []
 
 
@@ -229,7 +229,7 @@ def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
     write: Write, show: Show, command: str
 ) -> None:
     """The page of each command is well-formed, and its links lead to sections."""
-    document = allocate(crowded(), disk_template="drbd", required_nodes=2, name=f"n{EVIL}")
+    document = allocate(unbalanced(), disk_template="drbd", required_nodes=2, name=f"n{EVIL}")
     path = write(command, document, *ASKED[command])
     found = Outline(path.read_text())
     ids = {attributes.get("id") for _, attributes in found.elements}

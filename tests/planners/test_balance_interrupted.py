@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "iallocator", "balance", "--json"]
 
 
-def crowded(folder: Path, nodes: int = 30, instances: int = 400) -> str:
+def unbalanced(folder: Path, nodes: int = 30, instances: int = 400) -> str:
     """Write a cluster with all instances on two nodes, and return the path of its file.
 
     With the default sizes, balancing takes seconds.
@@ -50,7 +50,7 @@ def crowded(folder: Path, nodes: int = 30, instances: int = 400) -> str:
         for k in range(instances)
     ]
     policy = "|128,1,1024,1,1,1|128,1,1024,1,1,1;8192,8,1048576,16,8,999|drbd,rbd|64.0|512.0\n"
-    path = folder / "crowded.data"
+    path = folder / "unbalanced.data"
     path.write_text("\n".join([head, "\n".join(rows) + "\n", "\n".join(names) + "\n", "", policy]))
     return str(path)
 
@@ -87,7 +87,7 @@ def _read_all(terminal: int) -> None:
 
 def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path) -> None:
     """After Ctrl-C on a terminal, `balance` prints the moves so far and ends with status 130."""
-    long = crowded(
+    long = unbalanced(
         tmp_path, 40, 1500
     )  # minutes of work, so that it is not over when the signal arrives
     status, out, output = on_terminal(["-t", long], " moves, score ")
@@ -102,7 +102,7 @@ def test_balance_interrupted_on_a_terminal_prints_the_plan_so_far(tmp_path: Path
 def test_balance_without_a_terminal_shows_no_progress(tmp_path: Path) -> None:
     """If stderr is a file or a pipe, `balance` prints no progress; --time-limit ends the run."""
     done = subprocess.run(
-        [*COMMAND, "--time-limit=0.5", "-t", crowded(tmp_path, 40, 1500)],
+        [*COMMAND, "--time-limit=0.5", "-t", unbalanced(tmp_path, 40, 1500)],
         capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE,
     )  # fmt: skip
     reported = "iallocator: the time limit of 0.5 s was reached (--time-limit)"
@@ -126,7 +126,7 @@ def test_balance_interrupted_in_the_first_scan_prints_an_empty_plan(
         raise Stopped(SIGNALLED)
 
     monkeypatch.setattr(MoveScan, "__init__", interrupted)
-    plan = json_of("balance", *options, "-t", crowded(tmp_path, 4, 8), status=130)
+    plan = json_of("balance", *options, "-t", unbalanced(tmp_path, 4, 8), status=130)
     assert (plan["moves"], plan["job_sets"]) == ([], [])
     assert plan["groups"][0]["reason"] == "interrupted"
     assert plan["scores"]["after"] == plan["scores"]["before"] > 0
@@ -138,7 +138,7 @@ def test_balance_interrupted_while_checked_keeps_its_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ctrl-C during the N+1 check of the finished plan ends `balance` with all its moves."""
-    path = crowded(tmp_path, 5, 14)
+    path = unbalanced(tmp_path, 5, 14)
     main(["balance", "--json", "-t", path])
     plain = json.loads(capsys.readouterr().out)
     calls = []

@@ -64,12 +64,12 @@ def test_first_failure_not_tolerated_is_the_first_of_all(mode: str) -> None:
         state, draw = State(cluster), random.Random(number)
         failures = FailureTolerance(State(cluster), plan_rules(mode), group=group)
         failures.measure()
-        crowded = draw.choice(group.nodes)
+        overloaded = draw.choice(group.nodes)
         for instance in cluster.instances[::2]:
             before = state.where[instance.name]
-            if crowded not in before:
+            if overloaded not in before:
                 state.remove(instance, before)
-                state.place(instance, (crowded, *before[1:]))
+                state.place(instance, (overloaded, *before[1:]))
         every = failures.on(state).comparison.broken()
         assert failures.on(state).comparison.first_broken() == next(iter(every), None), name
         found += bool(every)

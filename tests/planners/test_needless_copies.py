@@ -97,7 +97,7 @@ def test_temporary_move_that_frees_capacity_is_kept() -> None:
 
 
 def _plans() -> Iterator[tuple[Json, Json]]:
-    """Yield documents of crowded clusters, each with options of squeeze."""
+    """Yield documents of nearly full clusters, each with options of squeeze."""
     for seed in range(8):
         whole = document(Shape(7, "drbd", per_node=6, fullness=0.5, crowding=0.5, seed=seed))
         options = ("--drbd", "--json", "--verify-plan", "--exact-search=no")

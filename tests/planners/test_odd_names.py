@@ -31,7 +31,7 @@ DRAWN = PLANNERS.keys() - {"check"}
 
 
 def named(odd: str) -> Json:
-    """Return a crowded cluster with the text `odd` in every name."""
+    """Return a nearly full cluster with the text `odd` in every name."""
     residents = {f"d{odd}{k}": instance(f"n{odd}1", f"n{odd}2", memory=512) for k in range(4)}
     residents |= {
         f"s{odd}{k}": instance(f"n{odd}1", disk_template="ext", memory=512) for k in range(3)

@@ -190,7 +190,7 @@ def test_new_conflict_of_exclusion_tags_keeps_a_node_from_being_rebooted() -> No
     assert reasons[0] == "a cannot fail over to node2: b has the same exclusion tag"
 
 
-def _crowded(rng: Random) -> dict[str, Any]:
+def _mixed_cluster(rng: Random) -> dict[str, Any]:
     """Return a random cluster with a few nodes in two groups and instances of every kind."""
     free = {f"node{k}": 10000 for k in range(1, 6)}
     names = list(free)
@@ -213,7 +213,7 @@ def test_set_that_sums_reject_is_rejected_by_simulation() -> None:
     """Each set of nodes that sums reject for reboot is also rejected by brute force."""
     rejected = 0
     for seed in range(40):
-        model = model_of(_crowded(Random(seed)))
+        model = model_of(_mixed_cluster(Random(seed)))
         planner = DrainPlanner(RebootContext(model, Settings()), RebootOptions(force=True))
         for size in (2, 3):
             for gone in combinations(range(5), size):

@@ -16,7 +16,7 @@ from iallocator import deadline
 from iallocator.cli import main
 from tests.conformance.documents import KINDS, document
 from tests.seeds import seeds
-from tests.solver.test_effort import crowded_batch
+from tests.solver.test_effort import simulated_batch
 
 QUIET_MACHINE, BUSY_MACHINE = 0.0, 0.005
 """Simulated seconds between two reads of the clock, on a fast and on a slow machine."""
@@ -42,7 +42,7 @@ def inputs() -> Iterator[tuple[str, list[str]]]:
     for number, words in zip(
         seeds(20, 100), itertools.cycle(("--n1=no-new", "--optimal", "--n1=strict"))
     ):
-        yield json.dumps(crowded_batch(number)), words.split()
+        yield json.dumps(simulated_batch(number)), words.split()
 
 
 def output_of(path: Path, words: list[str], step: float, capsys: Capture) -> tuple[int, str, str]:

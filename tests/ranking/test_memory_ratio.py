@@ -169,7 +169,7 @@ def test_n1_with_a_memory_ratio_equals_brute_force(mode: str) -> None:
     assert min(reported[True], reported[False]) > 20, reported
 
 
-def crowded(rng: Random, template: str, ratio: float, fewest: int = 2, most: int = 5) -> Json:
+def overcommitted(rng: Random, template: str, ratio: float, fewest: int = 2, most: int = 5) -> Json:
     """Return two to four nodes of 4096 MiB with instances that use up to `ratio` times as much.
 
     Each node has `fewest` to `most` instances, or fewer if these do not fit.
@@ -202,7 +202,7 @@ def test_allocations_with_a_memory_ratio_equal_brute_force(template: str) -> Non
     for seed in seeds(60, 500):
         rng = Random(f"over-commit/{template}/{seed}")
         ratio = rng.choice(RATIOS)
-        document, asked = crowded(rng, template, ratio), rng.choice((600, 1700, 2500))
+        document, asked = overcommitted(rng, template, ratio), rng.choice((600, 1700, 2500))
         held: Counter[str] = Counter()
         reserved: dict[str, Counter[str]] = {name: Counter() for name in document["nodes"]}
         for raw in document["instances"].values():
@@ -246,7 +246,7 @@ def test_plans_with_a_memory_ratio_keep_within_it(
     for seed in seeds(12, 250):
         rng = Random(f"{command}/{template}/{seed}")
         ratio = rng.choice(RATIOS)
-        document = crowded(rng, template, ratio, fewest, most)
+        document = overcommitted(rng, template, ratio, fewest, most)
         plan: Any = plan_of(command, document, "--n1=off", f"--memory-ratio={ratio}")
         where = {name: raw["nodes"][0] for name, raw in document["instances"].items()}
         for move in plan["moves"]:
@@ -266,7 +266,7 @@ def test_capacity_with_a_memory_ratio_equals_brute_force() -> None:
     for seed in seeds(12, 200):
         rng = Random(f"capacity/{seed}")
         ratio = rng.choice(RATIOS)
-        document, size = crowded(rng, "rbd", ratio), rng.choice((300, 700, 1000))
+        document, size = overcommitted(rng, "rbd", ratio), rng.choice((300, 700, 1000))
         expected = 0
         for name in document["nodes"]:
             left = 4096 + lent(document, name, ratio) - held_on(document, name)

@@ -20,7 +20,7 @@ EVENLY = (0, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200)
 """Budgets of a whole request, in moves × nodes, from nothing to enough."""
 
 
-def crowded_batch(seed: int) -> Json:
+def simulated_batch(seed: int) -> Json:
     """Return a cluster and a batch with N+1 checks that need simulations."""
     rng = Random(f"effort/{seed}")
     residents = {
@@ -50,7 +50,7 @@ def test_batch_without_remaining_operations_places_no_fewer_than_greedy(
     """If the budget ends, a batch places no fewer instances than greedy placement does."""
     undecided = 0
     for seed in seeds(5, 12):
-        asked = crowded_batch(seed)
+        asked = simulated_batch(seed)
         for effort in EVENLY:
             monkeypatch.setattr(context, "WORK_PER_SECOND", effort / 600)
             greedy = respond(asked, "--exact-search=no")
@@ -66,7 +66,7 @@ def test_interrupted_exact_search_places_no_fewer_than_greedy(
     """If exact search is interrupted, it places no fewer instances than greedy placement."""
     ended = 0
     for seed, mode in ((2, "no-new"), (18, "no-new"), (26, "no-worse"), (36, "no-worse")):
-        asked = crowded_batch(seed)
+        asked = simulated_batch(seed)
         for units in (0, 1, 2, 4, 8, 30):
             for means in ([TRIALS], [LISTED], [ITERATIONS, TRIALS, PLACEMENTS]):
                 with monkeypatch.context() as patched:

@@ -69,11 +69,11 @@ class Health:
         Indices of its online nodes without the memory for a failover to them.
     doomed:
         Indices of its online nodes with a failure that is not tolerated.
-    crowded:
+    group_conflicts:
         The instances on its nodes that must be in another group than other instances there.
     """
 
-    __slots__ = ("crowded", "doomed", "full", "group", "stranding")
+    __slots__ = ("doomed", "full", "group", "group_conflicts", "stranding")
 
     def __init__(
         self,
@@ -81,20 +81,20 @@ class Health:
         stranding: list[int],
         full: list[int],
         doomed: list[int],
-        crowded: Sequence[Instance] = (),
+        group_conflicts: Sequence[Instance] = (),
     ) -> None:
         self.group = group
         self.stranding = stranding
         self.full = full
         self.doomed = doomed
-        self.crowded = crowded
+        self.group_conflicts = group_conflicts
 
     @property
     def state(self) -> str:
         """The health of the group: `HEALTHY`, `WEAK` or `UNHEALTHY`."""
         if self.stranding:
             return UNHEALTHY
-        return WEAK if self.full or self.doomed or self.crowded else HEALTHY
+        return WEAK if self.full or self.doomed or self.group_conflicts else HEALTHY
 
     @property
     def failing(self) -> list[int]:
@@ -118,16 +118,16 @@ class Health:
         by_name: dict[str, Instance] = {}
         for number, (role, index) in enumerate(order):
             if number == 2 * len(offline):
-                by_name |= {i.name: i for i in self.crowded}
+                by_name |= {i.name: i for i in self.group_conflicts}
             members = {name: i for name, i in role[index].items() if name not in by_name}
             by_name |= {i.name: i for i in sorted(members.values(), key=lambda one: one.order)}
-        by_name |= {i.name: i for i in self.crowded}
+        by_name |= {i.name: i for i in self.group_conflicts}
         return list(by_name.values())
 
     def troubles(self, state: State) -> int:
         """Return the number of instances that must leave plus that of nodes that violate N+1."""
         held = {i.name for index in self.stranding for i in state.instances_on(index)}
-        return len(held.union(one.name for one in self.crowded)) + len(self.failing)
+        return len(held.union(one.name for one in self.group_conflicts)) + len(self.failing)
 
     def describe(self, nodes: Sequence[Node]) -> str:
         """Return the problems in words, or ""; `nodes` are all nodes of the cluster."""
@@ -140,8 +140,10 @@ class Health:
             )
             if indices
         ]
-        if self.crowded:
-            parts.append(f"{named([one.name for one in self.crowded])} must be in another group")
+        if self.group_conflicts:
+            parts.append(
+                f"{named([one.name for one in self.group_conflicts])} must be in another group"
+            )
         return "; ".join(parts)
 
 
@@ -168,17 +170,17 @@ def examine(mover: Mover, group: Group) -> Health:
         tolerance = FailureTolerance(state, rules, group=group)
         broken = tolerance.not_tolerated(rules.of_online(state.cluster, group))
         lost = sorted({node for failure in broken for node in failure})
-    return Health(group, offline, full, lost, crowded(mover, group))
+    return Health(group, offline, full, lost, group_conflicts(mover, group))
 
 
-def crowded(mover: Mover, group: Group) -> list[Instance]:
+def group_conflicts(mover: Mover, group: Group) -> list[Instance]:
     """Return instances of `group` that must be in another group than other instances there."""
     relations, state = mover.context.affinity.relations, mover.context.state
     if relations is None or not relations.group_rules:
         return []
     here = [one for index in group.nodes for one in state.primaries[index].values()]
     by_name = {one.name: one for one in sorted(here, key=lambda one: one.order)}
-    return [by_name[name] for name in relations.crowded(by_name)]
+    return [by_name[name] for name in relations.group_conflicts(by_name)]
 
 
 class RedistributionResult(IntergroupResult):
@@ -490,7 +492,9 @@ class _Redistribution:
                     mover.put(member, ())
                 offline = stranding(state, group)
                 if offline:
-                    health = Health(group, offline, health.full, health.doomed, health.crowded)
+                    health = Health(
+                        group, offline, health.full, health.doomed, health.group_conflicts
+                    )
                 else:
                     health = examine(mover, group)
         return taken, problem

@@ -13,7 +13,7 @@ from .scenarios import by_group, on_shared, plan_of, random_super_cluster
 OFFLINE = {"node1": {"offline": True}}
 
 
-def _crowded(east: int) -> Json:
+def _one_full_group(east: int) -> Json:
     """Return three instances of `east` MiB on one node, and two nodes with 5 GiB free each."""
     instances = {name: on_shared("node1", memory=east) for name in "abc"}
     instances |= {f"w{k}": on_shared(f"node{k}", memory=3192) for k in (2, 3)}
@@ -27,7 +27,7 @@ def _needs_joint_packing() -> Json:
 
     Memory keeps two of the instances off one node; cpus keep the third one off the other.
     """
-    document = _crowded(3000)
+    document = _one_full_group(3000)
     for name, memory, vcpus in (("a", 3000, 17), ("b", 3000, 17), ("c", 1000, 15)):
         document["instances"][name] |= {"memory": memory, "vcpus": vcpus}
     document["nodes"]["node1"]["free_memory"] += 2000
@@ -42,11 +42,11 @@ def _result(plan: Json, group: str = "east") -> str:
 @pytest.mark.parametrize(
     ("document", "options", "result"),
     [
-        (_crowded(2400), (), "found"),
-        (_crowded(3000), ("--exact-search=no",), "impossible"),
+        (_one_full_group(2400), (), "found"),
+        (_one_full_group(3000), ("--exact-search=no",), "impossible"),
         (_needs_joint_packing(), (), "impossible"),
         (_needs_joint_packing(), ("--exact-search=no",), "undecided"),
-        (_crowded(5200), (), "impossible"),
+        (_one_full_group(5200), (), "impossible"),
     ],
 )
 def test_compress_reports_a_result_for_each_group(
@@ -107,7 +107,7 @@ def test_compress_without_remaining_operations_tries_without_a_search(
 ) -> None:
     """Without remaining operations, `compress` tries fast packing only and reports it."""
     monkeypatch.setattr(compress, "PLACEMENTS_PER_SECOND", 0)
-    plan = plan_of("compress", _crowded(2400), "--n1=off")
+    plan = plan_of("compress", _one_full_group(2400), "--n1=off")
     assert _result(plan) == "found"
     assert plan["moves"]
     plan = plan_of("compress", _needs_joint_packing(), "--n1=off")
@@ -136,7 +136,7 @@ def test_groups_not_reached_in_time_are_out_of_time(
         raise Stopped(TIME_IS_UP)
 
     monkeypatch.setattr(Mover, "relocate", stop)
-    document = _crowded(2000)
+    document = _one_full_group(2000)
     document["nodes"]["node1"]["offline"] = command == "redistribute"
     plan = plan_of(command, document, "--n1=off")
     assert _result(plan) == "out of time"

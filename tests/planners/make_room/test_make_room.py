@@ -357,7 +357,7 @@ def test_search_without_time_is_reported() -> None:
 
 
 def several(groups: list[str | None]) -> Json:
-    """Return a crowded cluster and a request for a new instance in each of these groups."""
+    """Return a nearly full cluster and a request for a new instance in each of these groups."""
     homes = {f"i{k}": shared(NAMES[k % 3], 900 + 100 * k) for k in range(9)}
     document = allocate_rbd(cluster(3, memory=5500, instances=homes), memory=3000)
     one = document["request"]
