@@ -191,27 +191,27 @@ class _Bound:
     ----------
     names:
         The names of the instances, each once, in the order of the members.
-    asking:
+    by_domain:
         Failure domain, "" for none -> the instances with a tag that names the domain. A domain
         binds each of these instances to every other instance. Without a domain, they are bound to
         each other only.
     """
 
-    __slots__ = ("asking", "kind", "name", "names")
+    __slots__ = ("by_domain", "kind", "name", "names")
 
     def __init__(self, rule: Rule, among: Mapping[str, Instance], domains: Domains) -> None:
         self.kind = rule.kind
         self.name = rule.name
-        asking: dict[str, dict[str, None]] = {}
+        by_domain: dict[str, dict[str, None]] = {}
         for member in rule.members:
             if member.must and member.instance in among:
-                asking.setdefault(domains.known(member.domain), {})[member.instance] = None
-        self.names = list(dict.fromkeys(name for some in asking.values() for name in some))
-        self.asking = {d: some for d, some in asking.items() if d or len(some) > 1}
+                by_domain.setdefault(domains.known(member.domain), {})[member.instance] = None
+        self.names = list(dict.fromkeys(name for some in by_domain.values() for name in some))
+        self.by_domain = {d: some for d, some in by_domain.items() if d or len(some) > 1}
 
     def concerned(self, domain: str) -> Collection[str]:
         """Return all instances that `domain` binds."""
-        return self.names if domain else self.asking[domain]
+        return self.names if domain else self.by_domain[domain]
 
 
 class AffinityRows(ConstraintRows):
@@ -263,7 +263,7 @@ class AffinityRows(ConstraintRows):
         name = instance.name
         uses = dict(self._chains.get(name, {}))
         for bound in self._bound.get(name, ()):
-            for domain in bound.asking:
+            for domain in bound.by_domain:
                 uses |= dict(self._uses(bound, name, nodes[0], domain))
         return uses
 
@@ -279,12 +279,12 @@ class AffinityRows(ConstraintRows):
     ) -> Iterator[tuple[Row, float]]:
         """Yield (row, amount) for each row of a failure domain that an instance on `node` uses."""
         assert self._relations is not None
-        domains, asking = self._relations.domains, bound.asking[domain]
-        if not domain and name not in asking:
+        domains, by_domain = self._relations.domains, bound.by_domain[domain]
+        if not domain and name not in by_domain:
             return
         members, sites = bound.concerned(domain), domains.sites(node, domain)
         if bound.kind == APART:
-            others = len(members) - len(asking)
+            others = len(members) - len(by_domain)
             together = 1  # those that shared their group initially may share it in the end
             if domain == GROUP:
                 began = self._relations.share_first_group(members, node)
@@ -292,10 +292,10 @@ class AffinityRows(ConstraintRows):
             for site in sites:  # an instance that names the domain fills it; others share it
                 row: Row = (APART, bound.name, domain, site)
                 self._rows[row] = (-inf, max(1, others))
-                yield row, (max(1, others) if name in asking else 1) / together
+                yield row, (max(1, others) if name in by_domain else 1) / together
         elif bound.kind == TOGETHER and domains.zones(domain).disjoint:
             # else only the check of the solution enforces the rule
-            first = next(iter(asking))
+            first = next(iter(by_domain))
             for other in members if name == first else (name,):
                 if other != first:
                     row = (TOGETHER, bound.name, domain, other, sites[0])
