@@ -6,7 +6,7 @@ from tests.builders import Json, allocate_rbd, cluster, instance, rbd
 
 __all__ = ["EXCLUDED"]
 
-CROWDED: Json = cluster(
+OVERLOADED: Json = cluster(
     {"east": 3, "west": 2},
     instances={
         **{f"m{k}": instance("node1", "node2", tags=["srv:a"], memory=512) for k in range(2)},
@@ -48,29 +48,29 @@ FULL: Json = allocate_rbd(
 )  # fmt: skip
 """A request that fits if instance ``a`` moves to the node of ``b``."""
 
-NEW = allocate_rbd(CROWDED, tags=["srv:b"], memory=512)
+NEW = allocate_rbd(OVERLOADED, tags=["srv:b"], memory=512)
 
 EXCLUDED: dict[str, tuple[Json, tuple[str, ...]]] = {
     "": (NEW, ()),
-    "ask": (CROWDED, ("evacuate", "node1", "--json")),
-    "balance": (CROWDED, ("--json", "-G", "east")),
-    "balance-groups": (CROWDED, ("--json",)),
-    "capacity": (CROWDED, ("-p",)),
-    "check": (CROWDED, ("-p",)),
-    "compress": (CROWDED, ("--json",)),
+    "ask": (OVERLOADED, ("evacuate", "node1", "--json")),
+    "balance": (OVERLOADED, ("--json", "-G", "east")),
+    "balance-groups": (OVERLOADED, ("--json",)),
+    "capacity": (OVERLOADED, ("-p",)),
+    "check": (OVERLOADED, ("-p",)),
+    "compress": (OVERLOADED, ("--json",)),
     "config": (NEW, ()),
-    "constraints": (CROWDED, ("--kind=apart",)),
+    "constraints": (OVERLOADED, ("--kind=apart",)),
     "explain": (NEW, ("--json",)),
-    "maintain": (CROWDED, ("--json", "--force")),
+    "maintain": (OVERLOADED, ("--json", "--force")),
     "make-room": (FULL, ("--json", "--n1=off")),
-    "metrics": (CROWDED, ("--no-capacity",)),
-    "place": (CROWDED, ("--json", "--strategy=pacemaker-balanced")),
-    "reboot": (CROWDED, ("--json", "--force")),
+    "metrics": (OVERLOADED, ("--no-capacity",)),
+    "place": (OVERLOADED, ("--json", "--strategy=pacemaker-balanced")),
+    "reboot": (OVERLOADED, ("--json", "--force")),
     "redistribute": (AWAY, ("--json",)),
     "repair": (LOST, ("--json",)),
-    "report": (CROWDED, ()),
-    "rescue": (CROWDED, ("node1", "-p")),
-    "show": (CROWDED, ("-p",)),
-    "squeeze": (CROWDED, ("--json", "-G", "east", "--target-resources=3")),
+    "report": (OVERLOADED, ()),
+    "rescue": (OVERLOADED, ("node1", "-p")),
+    "show": (OVERLOADED, ("-p",)),
+    "squeeze": (OVERLOADED, ("--json", "-G", "east", "--target-resources=3")),
 }
 """Command -> a cluster, and arguments with which the tag changes the output."""

@@ -15,7 +15,7 @@ from iallocator.cli import main
 from tests.builders import allocate_rbd, as_bytes, cluster, instance
 from tests.command import run
 
-from .effect import CROWDED
+from .effect import OVERLOADED
 
 Capture = pytest.CaptureFixture[str]
 
@@ -35,7 +35,7 @@ WRITERS = (
 def doc(tmp_path: Path) -> str:
     """Return the path of a file with a request about a nearly full cluster."""
     path = tmp_path / "doc.json"
-    path.write_bytes(as_bytes(allocate_rbd(CROWDED)))
+    path.write_bytes(as_bytes(allocate_rbd(OVERLOADED)))
     return str(path)
 
 
