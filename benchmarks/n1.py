@@ -45,7 +45,7 @@ FAILURES = 3
 """Number of failures that are searched in each cluster."""
 
 
-class Asked(NamedTuple):
+class RequestTimes(NamedTuple):
     """One request in both modes: milliseconds of each run, alternately."""
 
     usual: list[float]
@@ -69,29 +69,29 @@ def main(arguments: list[str] | None = None) -> None:
         for template in ("drbd", "rbd", "plain"):
             for fullness in (0.4, 0.7):
                 shape = Shape(nodes, template, fullness=fullness)
-                found = asked(allocate(shape), options.rounds)
+                found = time_request(allocate(shape), options.rounds)
                 print_row(f"{nodes} | {template} | {fullness:.0%}", found)
     request = _shared("", LITTLE - 200) | {"type": "allocate", "name": "new", "required_nodes": 1}
     for seed in range(3):
-        found = asked({**tight(seed), "request": request}, options.rounds)
+        found = time_request({**tight(seed), "request": request}, options.rounds)
         print_row(f"{NODES} | rbd | tight {seed}", found)
     print()
     print_searches(list(searches(options.clusters)))
 
 
-def print_row(title: str, found: Asked) -> None:
+def print_row(title: str, times: RequestTimes) -> None:
     """Print one line of the first table."""
-    usual, exact = map(statistics.median, found)
-    print(f"| {title} | {usual:.1f} | {exact:.1f} | {found.ratio:.2f} |", flush=True)
+    usual, exact = map(statistics.median, times)
+    print(f"| {title} | {usual:.1f} | {exact:.1f} | {times.ratio:.2f} |", flush=True)
 
 
-def asked(request: Json, rounds: int) -> Asked:
+def time_request(request: Json, rounds: int) -> RequestTimes:
     """Return the times of `rounds` runs of the request in both modes.
 
     One more run before them loads the modules.
     """
     raw = json.dumps(request).encode()
-    found = Asked([], [])
+    found = RequestTimes([], [])
     for turn in range(rounds + 1):
         for mode, times in zip(("no-new", "no-worse"), found):
             begun = process_time()

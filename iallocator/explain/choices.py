@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from iallocator.constraints.words import quantity
 from iallocator.errors import FEW_NAMES
-from iallocator.explain.asked import between_groups
 from iallocator.explain.explanation import Decision
 from iallocator.explain.facts import GroupReport, NodeReport
+from iallocator.explain.group_responses import between_groups
 from iallocator.explain.survey import exclusions
 from iallocator.model.storage import pool_name, presumed
 from iallocator.placement.results import POLICY_RANK
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from iallocator.explain.asked import Asked, Choice
+    from iallocator.explain.group_responses import Choice, GroupResponse
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
@@ -57,7 +57,7 @@ def choice_of(
     choice: Choice,
     notes: list[str],
     left_out: Mapping[str, str],
-    exactly: Asked | None = None,
+    exactly: GroupResponse | None = None,
 ) -> Decision:
     """Return the decision on an instance for which groups were compared.
 
@@ -93,17 +93,17 @@ def choice_of(
 
 def _report(cluster: Cluster, choice: Choice, position: int, offer: GroupSolution) -> GroupReport:
     """Return the report of the group at `position`; it has the reason if no nodes were queried."""
-    said, instance = choice.said[position], choice.allocation.instance
+    group_response, instance = choice.group_responses[position], choice.allocation.instance
     allowed = choice.allocation.allowed
     group = next(group for group in choice.allocation.groups if group.uuid == offer.uuid)
     excluded = [exclusions(cluster.nodes[index], allowed) for index in group.nodes]
-    if said is not None:
+    if group_response is not None:
         if allowed is not None:  # a node may be excluded for two reasons
-            said.report.nodes = [
+            group_response.report.nodes = [
                 NodeReport(node.name, why) if node.excluded else node
-                for node, why in zip(said.report.nodes, excluded)
+                for node, why in zip(group_response.report.nodes, excluded)
             ]
-        return said.report
+        return group_response.report
 
     # Why the group is out, in the words of the response and with what they leave out
     missing = sorted(set(instance.networks) - group.networks)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iallocator.aliases import Json
-    from iallocator.explain.asked import Asked
+    from iallocator.explain.group_responses import GroupResponse
     from iallocator.explain.recorder import Recorder
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from iallocator.placement.results import MoveResult
     from iallocator.requests.existing import Request
 
-    Taken = tuple[Asked | None, bool]
+    Taken = tuple[GroupResponse | None, bool]
     """The response of a group that led to a placement; whether instances were placed together."""
 
 __all__ = ["decisions_of"]
@@ -97,13 +97,13 @@ def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[st
         notes.append("The instance exists: what it uses now is free for it.")
     if taken is None:
         return choice_of(cluster, choices[0], notes, {})
-    said, last = taken
-    if said is None:
+    group_response, last = taken
+    if group_response is None:
         return choice_of(cluster, choices[-1 if last else 0], notes, {})
     for choice in choices:
-        if any(one is said for one in choice.said):
+        if any(one is group_response for one in choice.group_responses):
             return choice_of(cluster, choice, notes, {})
-    return choice_of(cluster, choices[0], [*notes, TOGETHER], {}, said)
+    return choice_of(cluster, choices[0], [*notes, TOGETHER], {}, group_response)
 
 
 def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Decision]:
@@ -116,10 +116,18 @@ def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Deci
     taken: dict[str, Taken] = {}  # in a search, the last response led to the placement
     for name, entry in entries.items():
         nodes = tuple(map(noted.index_of, entry["nodes"]))
-        every = noted.asked_of.get(name, ())
-        matching = [said for said in every if said.kind == "new" and nodes and said.best == nodes]
+        every = noted.responses_of.get(name, ())
+        matching = [
+            group_response
+            for group_response in every
+            if group_response.kind == "new" and nodes and group_response.best == nodes
+        ]
         taken[name] = (matching[-1 if together else 0] if matching else None), together
-    numbers = {name: said.number for name, (said, _) in taken.items() if said is not None}
+    numbers = {
+        name: group_response.number
+        for name, (group_response, _) in taken.items()
+        if group_response is not None
+    }
     decisions = []
     for one in request.wanted:
         name = one.instance.name
@@ -141,9 +149,9 @@ def _new_secondary(request: AllocateSecondary, noted: Recorder) -> Decision:
     """Return the decision on the secondary of an instance that becomes drbd."""
     context, instance = noted.context, request.instance
     cluster, group = context.cluster, context.cluster.group_of(instance)
-    said = noted.asked_of.get(instance.name, [])
-    if said:
-        report = said[-1].report
+    group_response = noted.responses_of.get(instance.name, [])
+    if group_response:
+        report = group_response[-1].report
     else:
         report = GroupReport(group.name, group.uuid, group.alloc_policy)
         report.nodes = [
@@ -169,7 +177,7 @@ class Decided(NamedTuple):
 
     instance: Instance
     outcome: MoveResult
-    said: Asked | None
+    group_response: GroupResponse | None
 
 
 class Moves:
@@ -191,8 +199,8 @@ class Moves:
         self._then: dict[str, Decided] = {}
         for instance, outcome in noted.outcomes:
             known = self._then if instance.name in self._first else self._first
-            said = noted.said_of(instance, outcome, self._together)
-            known[instance.name] = Decided(instance, outcome, said)
+            group_response = noted.response_for(instance, outcome, self._together)
+            known[instance.name] = Decided(instance, outcome, group_response)
         self.names = [name for name in self._entries if name in self._first]
 
     def decision(self, name: str) -> Decision:
@@ -205,7 +213,11 @@ class Moves:
         # Notes on the limits that were enforced, and on the instances moved before
         instance, context = done.instance, self._noted.context
         if instance.kind.relocatable:
-            group = done.said.group if done.said else self._cluster.group_of(instance)
+            group = (
+                done.group_response.group
+                if done.group_response
+                else self._cluster.group_of(instance)
+            )
             decision.notes += limit_notes(self._cluster, context.settings_of(group), instance)
         if instance.kind.relocatable and not request.considers_other_groups:
             decision.notes += scope_note(self._cluster, instance)
@@ -235,7 +247,7 @@ class Moves:
     def _decision(self, done: Decided) -> Decision:
         """Return the decision on a move (or why there is none) from the response of one group."""
         instance, outcome, best = done.instance, done.outcome, done.outcome.best
-        if not (instance.kind.relocatable and (done.said or outcome.best is None)):
+        if not (instance.kind.relocatable and (done.group_response or outcome.best is None)):
             return self.rejected(instance, outcome.message)
         report = self._report(done)
         if report is None:
@@ -251,16 +263,18 @@ class Moves:
 
     def _report(self, done: Decided) -> GroupReport | None:
         """Return the report of the group that decided; None if there is nothing to report."""
-        said, outcome = done.said, done.outcome
-        if said is None:
+        group_response, outcome = done.group_response, done.outcome
+        if group_response is None:
             return self._not_asked(done)
-        if said.kind == "exchange" and outcome.best is None:
-            if not said.report.failures:  # the roles can change; the next step finds no node
+        if group_response.kind == "exchange" and outcome.best is None:
+            if (
+                not group_response.report.failures
+            ):  # the roles can change; the next step finds no node
                 return self._not_asked(done)
-            (reason,) = said.report.failures
+            (reason,) = group_response.report.failures
             if outcome.message != reason:  # the primary is offline, so a failover comes first
-                report = said.report
-                old, secondary = self._cluster.node_names(said.instance.nodes)
+                report = group_response.report
+                old, secondary = self._cluster.node_names(group_response.instance.nodes)
                 roles = (role for node in report.nodes for role in node.roles)
                 rejections = [one.wording for role in roles for one in role.rejections]
                 # Nodes of another group have no rejections: the secondary is not among them
@@ -270,7 +284,7 @@ class Moves:
                     f"which cannot take it: {why}"
                 )
                 report.nodes, report.closest = [], ""
-        return said.report
+        return group_response.report
 
     def _not_asked(self, done: Decided) -> GroupReport | None:
         """Return the report of a group without queried nodes; None if no report is necessary."""
@@ -303,7 +317,7 @@ class Moves:
         left_out |= dict.fromkeys(present, "instances of the request are in it")
         left_out |= dict.fromkeys(targets, "it has no nodes")
         choice = self._choice(instance, left_out)
-        if done.said is None or choice.answer is None:
+        if done.group_response is None or choice.answer is None:
             why = "no group can take it" if targets else "no group is left to move to"
             decision = self.rejected(instance, why)
         else:
@@ -318,8 +332,8 @@ class Moves:
         choices = self._noted.choices.get(instance.name, ())
         if not choices:
             return nowhere(self._cluster, instance, notes, left_out)
-        most = max(len(choice.said) for choice in choices)
-        widest = [choice for choice in choices if len(choice.said) == most]
+        most = max(len(choice.group_responses) for choice in choices)
+        widest = [choice for choice in choices if len(choice.group_responses) == most]
         return choice_of(self._cluster, widest[0], notes, left_out)
 
     def _elsewhere(self, decision: Decision, done: Decided) -> None:

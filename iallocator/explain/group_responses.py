@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANY_PLACEMENTS",
-    "Asked",
     "Choice",
     "Contributions",
+    "GroupResponse",
     "best_of_nodes",
     "between_groups",
     "node_ranks",
@@ -78,7 +78,7 @@ class Contributions:
         return float(sum(self._kernel.terms_of(self._instance, nodes)))
 
 
-class Asked:
+class GroupResponse:
     """Represent the response of a group to the query for nodes that can host an instance.
 
     Attributes
@@ -175,7 +175,7 @@ class Choice(NamedTuple):
     number: int
     allocation: AllocationRequest
     offers: RankedGroups
-    said: list[Asked | None]
+    group_responses: list[GroupResponse | None]
 
 
 MANY_PLACEMENTS = 100_000

@@ -12,15 +12,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from iallocator.deadline import SIMULATIONS, check
-from iallocator.explain.asked import (
+from iallocator.explain.facts import Placed, Term
+from iallocator.explain.group_responses import (
     MANY_PLACEMENTS,
-    Asked,
     Choice,
     Contributions,
+    GroupResponse,
     best_of_nodes,
     present_terms,
 )
-from iallocator.explain.facts import Placed, Term
 from iallocator.explain.n1 import RecordingTolerance
 from iallocator.explain.survey import Survey
 from iallocator.model.state import derived
@@ -93,12 +93,12 @@ class Recorder:
 
     def __init__(self, left: Collection[int] = ()) -> None:
         self.left = left
-        self.asked_of: dict[str, list[Asked]] = {}
+        self.responses_of: dict[str, list[GroupResponse]] = {}
         self.choices: dict[str, list[Choice]] = {}
         self.outcomes: list[tuple[Instance, MoveResult]] = []
         self.late = False
         self._context: Context | None = None
-        self._open: Asked | None = None
+        self._open: GroupResponse | None = None
         self._turn = 0
         self._indices: dict[str, int] | None = None
         self._as_read: dict[str, Instance] | None = None
@@ -132,17 +132,21 @@ class Recorder:
         instance, state = query.instance, self.context.state
         if candidates.feasible <= MANY_PLACEMENTS:
             candidates.score_all()
-        said = self._begin(evaluator, query)
+        group_response = self._begin(evaluator, query)
         lasting = state.access is None and not instance.exclusion  # for these, known nodes suffice
         known = None
         if lasting:
-            nodes = {*said.group.nodes, *query.present}
+            nodes = {*group_response.group.nodes, *query.present}
             known = self._nodes.known(state, self.context.kernels, nodes)
         # Nodes that are not queried again keep the previous report of the group
-        before_said = reversed(self.asked_of[instance.name][:-1])
-        earlier = (o for o in before_said if o.group is said.group and o.kind == said.kind)
+        earlier_responses = reversed(self.responses_of[instance.name][:-1])
+        earlier = (
+            o
+            for o in earlier_responses
+            if o.group is group_response.group and o.kind == group_response.kind
+        )
         previous = next((one.report for one in earlier), None)
-        survey = said.survey = said.report.survey = Survey(
+        survey = group_response.survey = group_response.report.survey = Survey(
             self.context, evaluator, query, known, self.left, previous
         )
         if not lasting:
@@ -152,11 +156,13 @@ class Recorder:
         kernel: Any = evaluator.scope.kernel
         if self.context.kernels.arrays:  # arrays do not have the terms of one placement
             kernel = self._kernel(scope)
-        said.scores = Contributions(kernel, instance, before)
+        group_response.scores = Contributions(kernel, instance, before)
         if instance.nodes and instance.name not in state.where:
             home = instance.nodes[0]
-            said.penalty_before = self.context.affinity.costs(instance, [home]).get(home, 0.0)
-        self._open = said
+            group_response.penalty_before = self.context.affinity.costs(instance, [home]).get(
+                home, 0.0
+            )
+        self._open = group_response
 
     @without_budget
     def placed(
@@ -168,25 +174,31 @@ class Recorder:
         placements: GroupPlacements,
     ) -> None:
         """Record the placements of a new instance in a group, and those that N+1 rejects."""
-        said, report = self._opened(), self._opened().report
-        assert said.scores is not None
+        group_response, report = self._opened(), self._opened().report
+        assert group_response.scores is not None
         check = evaluator.scope.tolerance(evaluator.rules)
         assert isinstance(check, RecordingTolerance)
         unchecked: set[Nodes] = set()
         best_of = None
         if accepts == evaluator.keeps_n1:
-            best_of, unchecked = self._check_best(candidates, check, instance, said.group)
-        rejected = check.rejected(instance, said.group)
+            best_of, unchecked = self._check_best(candidates, check, instance, group_response.group)
+        rejected = check.rejected(instance, group_response.group)
         report.successes, report.failures = placements.successes, placements.failures
-        nearest = check.best_rejected(instance, said.group, said.scores.score, candidates)
+        nearest = check.best_rejected(
+            instance, group_response.group, group_response.scores.score, candidates
+        )
         report.n1_rejections = check.obstacles(instance, nearest)
         best = placements.best
         if best and evaluator.settings.top < AT_LEAST:  # `best` holds one for each primary
             best = [best[0], *self._runner_up(candidates, accepts, instance, best[0][1])]
-        said.note(self.context.cluster, placements, best, candidates, rejected, unchecked, best_of)
+        group_response.note(
+            self.context.cluster, placements, best, candidates, rejected, unchecked, best_of
+        )
         if not placements.best:
-            assert said.survey is not None
-            report.closest = said.survey.closest(check, nearest[0] if nearest else None, instance)
+            assert group_response.survey is not None
+            report.closest = group_response.survey.closest(
+                check, nearest[0] if nearest else None, instance
+            )
 
     def _check_best(
         self,
@@ -228,14 +240,14 @@ class Recorder:
         self, evaluator: TracedEvaluator, instance: Instance, ranked_moves: RankedMoves
     ) -> None:
         """Record the placements for the move of an instance, in the order of their rank."""
-        said, candidates = self._opened(), ranked_moves.candidates
-        assert said.survey is not None
-        said.report.successes = said.survey.possible
-        said.report.failures = dict(candidates.failures)
+        group_response, candidates = self._opened(), ranked_moves.candidates
+        assert group_response.survey is not None
+        group_response.report.successes = group_response.survey.possible
+        group_response.report.failures = dict(candidates.failures)
         best = list(islice(candidates.ranked(), max(AT_LEAST, evaluator.settings.top)))
-        said.note(self.context.cluster, ranked_moves, best, candidates, ())
+        group_response.note(self.context.cluster, ranked_moves, best, candidates, ())
         if not best:
-            said.report.closest = said.survey.closest()
+            group_response.report.closest = group_response.survey.closest()
 
     @without_budget
     def preferred(
@@ -247,21 +259,25 @@ class Recorder:
         check: FailureTolerance,
     ) -> None:
         """Record the placements with the smallest losses in failures, and the losses of others."""
-        said = self._opened()
-        assert said.scores is not None
+        group_response = self._opened()
+        assert group_response.scores is not None
         assert isinstance(check, RecordingTolerance)
         if len(places) == 1:
             first = places[0][1]
             others = self._runner_up(ranked.candidates, check.accepts, instance, first)
             places = [*places, *others]
-        rejected = check.rejected(instance, said.group).difference(nodes for _, nodes in places)
-        scored = check.best_rejected(instance, said.group, said.scores.score, ranked.candidates)
+        rejected = check.rejected(instance, group_response.group).difference(
+            nodes for _, nodes in places
+        )
+        scored = check.best_rejected(
+            instance, group_response.group, group_response.scores.score, ranked.candidates
+        )
         obstacles = check.obstacles(instance, scored)
         chosen = [self.context.cluster.node_names(nodes) for _, nodes in places[:1]]
-        said.report.n1_rejections = [one for one in obstacles if one.nodes not in chosen]
+        group_response.report.n1_rejections = [one for one in obstacles if one.nodes not in chosen]
         if not places:
-            said.report.failures |= {"FailN1": ranked.candidates.feasible}
-        said.note(self.context.cluster, ranked, places, ranked.candidates, rejected)
+            group_response.report.failures |= {"FailN1": ranked.candidates.feasible}
+        group_response.note(self.context.cluster, ranked, places, ranked.candidates, rejected)
 
     @without_budget
     def exchanged(
@@ -277,45 +293,52 @@ class Recorder:
             state.remove(instance, present)
             limit_policy = evaluator.limit_policies.off(self.context.cluster.nodes[present[0]])
             query = NodeQuery.of_exchange(instance, present, limit_policy, rejection)
-            said = self._begin(evaluator, query)
+            group_response = self._begin(evaluator, query)
             survey = Survey(self.context, evaluator, query, None, self.left, None)
             survey.settle()
-            said.survey = said.report.survey = survey
+            group_response.survey = group_response.report.survey = survey
             before = self._before(instance, nodes)
             if rejection is None:
-                said.best = present[::-1]
-                state.place(instance, said.best)
+                group_response.best = present[::-1]
+                state.place(instance, group_response.best)
                 after = present_terms(kernel_of(state, nodes))
                 terms = [Term(a.name, a.weight, a.before, b.after) for a, b in zip(before, after)]
                 score = sum(term.contribution_after for term in terms)
-                names = self.context.cluster.node_names(said.best)
-                said.report.placements = [Placed(said.group.name, names, score, terms, {})]
-                said.report.successes = 1
+                names = self.context.cluster.node_names(group_response.best)
+                group_response.report.placements = [
+                    Placed(group_response.group.name, names, score, terms, {})
+                ]
+                group_response.report.successes = 1
             else:
-                said.report.failures = {rejection.reason: 1}
-                said.report.closest = survey.closest()
+                group_response.report.failures = {rejection.reason: 1}
+                group_response.report.closest = survey.closest()
 
     @without_budget
     def compared(self, allocation: AllocationRequest, offers: RankedGroups) -> None:
         """Record the rank of the groups that were compared for a new placement."""
         name = allocation.instance.name
-        latest = {said.group.uuid: said for said in self.asked_of.get(name, ())}
+        latest = {
+            group_response.group.uuid: group_response
+            for group_response in self.responses_of.get(name, ())
+        }
         since = max((c.number for c in self.choices.get(name, ())), default=0)
-        said = [latest.get(offer.uuid) for offer in offers.ranked]
-        fresh = [one if one is not None and one.number > since else None for one in said]
+        group_responses = [latest.get(offer.uuid) for offer in offers.ranked]
+        fresh = [one if one is not None and one.number > since else None for one in group_responses]
         self.choices.setdefault(name, []).append(Choice(self._next(), allocation, offers, fresh))
 
     def decided(self, instance: Instance, outcome: MoveResult) -> None:
         """Record the result for an instance that was to move."""
         self.outcomes.append((instance, outcome))
 
-    def said_of(self, instance: Instance, outcome: MoveResult, together: bool) -> Asked | None:
+    def response_for(
+        self, instance: Instance, outcome: MoveResult, together: bool
+    ) -> GroupResponse | None:
         """Return the response of the group that led to `outcome`; None if no nodes were queried.
 
         A search for several instances queries a group repeatedly. For instances that were placed
         `together`, the last response led to the outcome; for others, the first response did.
         """
-        every = [one for one in self.asked_of.get(instance.name, ()) if one.led_to(outcome)]
+        every = [one for one in self.responses_of.get(instance.name, ()) if one.led_to(outcome)]
         return every[-1 if together else 0] if every else None
 
     def index_of(self, name: str) -> int:
@@ -337,14 +360,14 @@ class Recorder:
         self._turn += 1
         return self._turn
 
-    def _opened(self) -> Asked:
+    def _opened(self) -> GroupResponse:
         assert self._open is not None
         return self._open
 
-    def _begin(self, evaluator: TracedEvaluator, query: NodeQuery) -> Asked:
-        said = Asked(self._next(), query, evaluator.group)
-        self.asked_of.setdefault(query.instance.name, []).append(said)
-        return said
+    def _begin(self, evaluator: TracedEvaluator, query: NodeQuery) -> GroupResponse:
+        group_response = GroupResponse(self._next(), query, evaluator.group)
+        self.responses_of.setdefault(query.instance.name, []).append(group_response)
+        return group_response
 
     def _before(self, instance: Instance, scope: Sequence[int]) -> list[Term]:
         """Return the statistics before the placement, with the instance on its initial nodes."""
