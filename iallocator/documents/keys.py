@@ -50,13 +50,46 @@ _MOVES = (
 _EXECUTION = (
     ("execution.jobs[].what", "description"),
     ("execution.jobs[].why", "reason"),
+    ("execution.jobs[].steps", "step_numbers"),
     ("execution.nodes", "node_states"),
 )
 
-_PLAN = (*_MOVES, *_EXECUTION)
+_TRANSITION = (
+    ("transition.steps[].after", "depends_on"),
+    ("transition.jobs[].steps", "step_numbers"),
+    ("transition.waits", "dependency_count"),
+)
 
-_EFFECT = (("scores", "objective"), *_PLAN)
+_STEPS = (*_TRANSITION, *_EXECUTION)
+
+_PLAN = (*_MOVES, *_STEPS)
+
+_OBJECTIVE = (("scores", "objective"), ("moves[].score", "objective_after"))
 """Renamed keys of plans between groups, which improve another objective than the score."""
+
+_EFFECT = (*_OBJECTIVE, *_PLAN)
+
+_REBOOTS = (
+    ("scores", ""),
+    ("moves[].score", ""),
+    *_PLAN,
+    ("reboots[].moves", "placements"),
+)
+"""Renamed keys of reboots, and numbers that are no scores."""
+
+
+def _below(path: str, rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(f"{path}.{old}", new) for old, new in rows]
+
+
+_RESOURCES = (("memory", "memory_usage"), ("disk", "disk_usage"), ("cpu", "cpu_usage"))
+
+_LOADS = (
+    ("memory", "memory_load"),
+    ("disk", "disk_load"),
+    ("cpu", "cpu_load"),
+    ("net", "net_load"),
+)
 
 _FAILURE = (("survived", "tolerated"),)
 
@@ -65,6 +98,7 @@ _FILLING = (
     ("after", "usage_after"),
     ("after.score", "cluster_score"),
     ("after.instances", "instance_count"),
+    *_below("after", _RESOURCES),
     ("reason", "failure_reason"),
     ("end", "reason"),
     ("instances[].name", "instance"),
@@ -73,6 +107,9 @@ _FILLING = (
 _DECISION = (
     ("closest", "closest_by_group"),
     ("steps[].move", "kind"),
+    ("steps[].words", "text"),
+    ("comparisons[].statistics[].answer", "with_answer"),
+    ("comparisons[].statistics[].other", "with_other"),
     ("groups[].group_uuid", "uuid"),
     ("groups[].verdict", "comparison"),
     ("groups[].nodes", "candidates"),
@@ -81,12 +118,9 @@ _DECISION = (
     ("groups[].nodes[].why", "reasons"),
     ("groups[].nodes[].roles[].placements", "placement_count"),
     ("groups[].nodes[].roles[].refusals[].placements", "placement_count"),
+    ("groups[].nodes[].roles[].refusals[].reason", "failure_reason"),
     ("groups[].n1_refused[].why", "reason"),
 )
-
-
-def _below(path: str, rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(f"{path}.{old}", new) for old, new in rows]
 
 
 _EXPLANATION = (
@@ -105,8 +139,10 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
     "balance-groups": (
         ("groups[].before", "load"),
         ("groups[].after", "load_after"),
-        ("scores", "objective"),
-        *_EXECUTION,
+        *_below("groups[].before", _LOADS),
+        *_below("groups[].after", _LOADS),
+        *_OBJECTIVE,
+        *_STEPS,
     ),
     "capacity": (
         ("cluster", "totals"),
@@ -114,6 +150,7 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
         ("before", "usage"),
         ("before.score", "cluster_score"),
         ("before.instances", "instance_count"),
+        *_below("before", _RESOURCES),
         *_below("tiered", _FILLING),
         *_below("standard", _FILLING),
         ("forecast.asked", "instance_count"),
@@ -126,6 +163,7 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
         ("groups[].reason", "summary"),
         ("failures", "node_failures"),
         ("failures.nodes", "sets"),
+        ("failures.nodes.count", "set_count"),
         ("failures.nodes.survived", "tolerated_count"),
         *_below("failures.nodes.losing[]", _FAILURE),
         *_below("failures.domains[]", _FAILURE),
@@ -135,7 +173,9 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
         ("evacuable", "evacuable_groups"),
         ("chosen", "chosen_group"),
         ("groups[].used", "used_resources"),
+        ("groups[].used.cpu", "vcpus"),
         ("groups[].free", "free_resources"),
+        ("groups[].free.cpu", "vcpus"),
     ),
     "config": (
         ("settings[].from", "origin"),
@@ -158,9 +198,9 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
         ("calls[].nodes", "node_count"),
         ("calls[].instances", "instance_count"),
     ),
-    "maintain": (*_PLAN, ("reboots[].moves", "placements")),
+    "maintain": (*_REBOOTS, ("progress.done", "nodes_done"), ("progress.to_do", "nodes_to_do")),
     "place": (*_PLAN, ("instances[].why", "reason")),
-    "reboot": (*_PLAN, ("reboots[].moves", "placements")),
+    "reboot": _REBOOTS,
     "redistribute": _EFFECT,
     "repair": (
         ("broken", "unrepaired_count"),
@@ -178,12 +218,16 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
         ("groups[].nodes", "node_count"),
         ("groups[].instances", "instance_count"),
         ("groups[].n1", "n1_compliant"),
+        ("nodes", "node_fields"),
         ("instances[].name", "instance"),
+        ("instances[].disk", "disk_per_node"),
         ("instances[].load", "utilisation"),
     ),
     "squeeze": (
         ("nodes", "switched_nodes"),
         ("tags", "node_tag_changes"),
+        ("tags.add", "add_by_node"),
+        ("tags.remove", "remove_by_node"),
         ("commands", "shell_commands"),
         *_PLAN,
     ),

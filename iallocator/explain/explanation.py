@@ -43,7 +43,7 @@ class StepReport(NamedTuple):
 
     def document(self) -> Json:
         """Return the step as JSON."""
-        return {"kind": self.move, "node": self.node, "words": self.words}
+        return {"kind": self.move, "node": self.node, "text": self.words}
 
 
 class Decision:
@@ -341,8 +341,8 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
                 "name": one.mine.name,
                 "weight": one.mine.weight,
                 "before": round(one.mine.before, DECIMALS),
-                "answer": round(one.mine.after, DECIMALS),
-                "other": round(one.other.after, DECIMALS),
+                "with_answer": round(one.mine.after, DECIMALS),
+                "with_other": round(one.other.after, DECIMALS),
                 "contribution_before": round(one.mine.contribution_before, DECIMALS),
                 "contribution_answer": round(one.mine.contribution_after, DECIMALS),
                 "contribution_other": round(one.other.contribution_after, DECIMALS),

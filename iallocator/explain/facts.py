@@ -154,7 +154,7 @@ class RoleRejection(NamedTuple):
     def document(self) -> Json:
         """Return the rejection as JSON."""
         document: Json = {
-            "reason": self.reason, "text": self.text, "placement_count": self.placements,
+            "failure_reason": self.reason, "text": self.text, "placement_count": self.placements,
         }  # fmt: skip
         if self.beside:
             document["beside"] = self.beside

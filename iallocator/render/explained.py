@@ -231,7 +231,7 @@ def _answer(page: Page, decision: Json, word: str) -> None:
     where = f"{_roles(answer['nodes'])}, in group {answer['group']}"
     page.say(f"{word}: {where}", tone="good", indent=0)
     if steps:
-        words = [f"{k}. {step['words']}" for k, step in enumerate(steps, start=1)]
+        words = [f"{k}. {step['text']}" for k, step in enumerate(steps, start=1)]
         page.say(f"Steps: {'; '.join(words)}" if len(words) > 1 else f"Step: {words[0][3:]}")
     if "score" not in answer:
         return
@@ -361,7 +361,7 @@ SMALLEST = 1e-6
 
 SHARE = "contribution = weight × value"
 
-VALUES = ("before", "answer", "other")
+VALUES = ("before", "with_answer", "with_other")
 CONTRIBUTIONS = ("contribution_before", "contribution_answer", "contribution_other")
 """Keys of a statistic in a comparison: contributions to the scores; `VALUES` has keys of values."""
 

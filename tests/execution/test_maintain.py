@@ -129,7 +129,7 @@ def test_every_node_is_emptied_run_checked_and_filled_again(
         assert one.is_as_before(home)
         found = json.loads(out)
         conforms(found, "plan")
-        assert found["progress"]["done"] == ["node1", "node2", "node3"]
+        assert found["progress"]["nodes_done"] == ["node1", "node2", "node3"]
         assert found["progress"]["complete"]
         assert "group 2: node2 (1 of 3 nodes done, about" in err
         assert 'iallocator_campaign_nodes{state="done"} 3' in metrics.read_text()

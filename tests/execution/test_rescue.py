@@ -315,7 +315,7 @@ def test_file_is_only_planned_and_its_node_is_dead() -> None:
 def test_new_secondary_is_a_job_of_its_own() -> None:
     """`rescue` creates a new secondary in a job of its own, after the failover."""
     found = json_of("rescue", "node1", document=document())
-    assert all(len(job["steps"]) == 1 for job in found["transition"]["jobs"])
+    assert all(len(job["step_numbers"]) == 1 for job in found["transition"]["jobs"])
 
 
 def test_instances_that_cannot_be_saved_are_listed_by_priority() -> None:

@@ -225,7 +225,7 @@ def test_by_hand_lists_only_the_nodes_whose_turn_it_is(tmp_path: Path, capsys: C
         assert main([*words, f"--journal={journal}"]) == 0
         while True:
             found = json.loads(capsys.readouterr().out)
-            if "scores" in found:
+            if "moves" in found:
                 conforms(found, "plan")
             jobs = found["execution"]["jobs"]
             due = [job["description"].split()[-1] for job in jobs if job["state"] == "by hand"]

@@ -171,4 +171,4 @@ def test_show_names_the_networks_of_groups() -> None:
     assert "5688cbfaca77" in out
     found = json_of("show", f"-mfile://{RECORDED}", "-pname,group")
     assert [len(group["networks"]) for group in found["groups"]] == [1, 0]
-    assert found["nodes"][0] == {"name": "node1", "group": "default"}
+    assert found["node_fields"][0] == {"name": "node1", "group": "default"}

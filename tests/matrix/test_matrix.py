@@ -78,7 +78,7 @@ def _holds(what: str, answer: Json) -> bool:
     if what == FAILS_OVER:
         return "failover" in kinds and "migrate" not in kinds
     return any(
-        steps[number].get("instance") == "rival" for step in ours for number in step["after"]
+        steps[number].get("instance") == "rival" for step in ours for number in step["depends_on"]
     )
 
 

@@ -444,10 +444,10 @@ def test_capacity_of_a_simulated_cluster_counts_instances_with_disks() -> None:
     """`capacity` of a simulated cluster counts instances with disks, up to the disk space."""
     words = ("capacity", "--simulate=preferred,3,300g,32g,8")
     found = json_of(*words)
-    assert found["usage"]["cpu"]["used"] == 0
+    assert found["usage"]["cpu_usage"]["used"] == 0
     assert found["standard"]["start"]["disk_template"] == "drbd"
     assert all(size["disk"] <= 300 * 1024 for size in found["tiered"]["sizes"])
-    assert found["standard"]["usage_after"]["cpu"]["used"] == found["standard"]["count"]
+    assert found["standard"]["usage_after"]["cpu_usage"]["used"] == found["standard"]["count"]
     one = json_of("capacity", "--simulate=preferred,1,300g,32g,8", "--n1=off")
     assert one["standard"]["start"]["disk_template"] == "plain"
     diskless = json_of(*words, "--disk-template=diskless")

@@ -46,7 +46,7 @@ def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
     conforms(document, "plan")
     found = document["node_failures"]
     pairs = found["sets"]
-    assert (found["at_once"], pairs["count"], pairs["tolerated_count"], pairs["unknown"]) == (
+    assert (found["at_once"], pairs["set_count"], pairs["tolerated_count"], pairs["unknown"]) == (
         2,
         6,
         4,
@@ -80,7 +80,7 @@ def test_signal_ends_the_analysis_of_joint_failures(
     if words:
         failures = json.loads(out)["node_failures"]
         assert [one["tolerated"] for one in failures["domains"]] == [False, None]
-        assert failures["sets"]["unknown"] == failures["sets"]["count"] == 6
+        assert failures["sets"]["unknown"] == failures["sets"]["set_count"] == 6
     else:
         assert "6 in all: 0 tolerated, 0 not tolerated, 6 not analysed" in out
 
@@ -99,7 +99,7 @@ def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, caps
     document = racks()
     document["nodes"]["node4"]["offline"] = True
     check(tmp_path, document, "--json", "--no-simulation", "--failures=1")
-    assert json.loads(capsys.readouterr().out)["node_failures"]["sets"]["count"] == 3
+    assert json.loads(capsys.readouterr().out)["node_failures"]["sets"]["set_count"] == 3
 
 
 @pytest.mark.parametrize(

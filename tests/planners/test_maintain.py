@@ -98,7 +98,7 @@ def test_moves_of_a_balancing_wait_until_all_nodes_of_the_group_are_back() -> No
     steps = {step["number"]: step for step in plan["transition"]["steps"]}
 
     def before(number: int) -> set[int]:
-        direct = steps[number]["after"]
+        direct = steps[number]["depends_on"]
         return {*direct}.union(*map(before, direct))
 
     balancing = [

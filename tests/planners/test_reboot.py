@@ -113,8 +113,8 @@ def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:
     steps = {step["number"]: step for step in plan["transition"]["steps"]}
 
     def before(number: int) -> set[int]:
-        found = set(steps[number]["after"])
-        return found.union(*(before(other) for other in steps[number]["after"]))
+        found = set(steps[number]["depends_on"])
+        return found.union(*(before(other) for other in steps[number]["depends_on"]))
 
     second = plan["reboots"][1]["nodes"][0]
     drain = next(n for n, s in steps.items() if s["kind"] == "drain" and s["node"] == second)

@@ -95,7 +95,7 @@ def _any_order(steps: list[Json], random: Random) -> list[Json]:
     ordered = []
     left = list(steps)
     while left:
-        step = random.choice([one for one in left if done.issuperset(one["after"])])
+        step = random.choice([one for one in left if done.issuperset(one["depends_on"])])
         left.remove(step)
         done.add(step["number"])
         ordered.append(step)

@@ -88,7 +88,7 @@ def test_script_of_a_planner_has_the_steps_of_the_transition_in_a_legal_order(
         for line in script.read_text().splitlines():
             if re.match(r"\s*(#|set|echo job)", line):
                 continue
-            step = of_line(line, [one for one in waiting if set(one["after"]) <= done])
+            step = of_line(line, [one for one in waiting if set(one["depends_on"]) <= done])
             assert step is not None, (options, line)
             waiting.remove(step)
             done.add(step["number"])

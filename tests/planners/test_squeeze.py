@@ -131,7 +131,10 @@ def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
     document = cluster(5, instances=FULL, changes=changes)
     plan = plan_of("squeeze", document, *MASTER)
     assert (plan["action"], plan["switched_nodes"]) == ("online", ["node4"])
-    assert plan["node_tag_changes"] == {"add": {}, "remove": {"node4": ["htools:standby:auto"]}}
+    assert plan["node_tag_changes"] == {
+        "add_by_node": {},
+        "remove_by_node": {"node4": ["htools:standby:auto"]},
+    }
     assert plan["shell_commands"][:2] == [
         "gnt-node power -f on node4",
         "gnt-node modify --offline=no node4",

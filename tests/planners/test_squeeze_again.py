@@ -75,9 +75,9 @@ def _after(document: Json, plan: Json) -> Json:
     for step in plan["transition"]["steps"]:
         if step["kind"] in ("offline", "online"):
             nodes[step["node"]]["offline"] = step["kind"] == "offline"
-    for name, tags in plan["node_tag_changes"]["add"].items():
+    for name, tags in plan["node_tag_changes"]["add_by_node"].items():
         nodes[name]["tags"] += tags
-    for name, tags in plan["node_tag_changes"]["remove"].items():
+    for name, tags in plan["node_tag_changes"]["remove_by_node"].items():
         nodes[name]["tags"] = [tag for tag in nodes[name]["tags"] if tag not in tags]
     return after
 

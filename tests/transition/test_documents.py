@@ -49,7 +49,7 @@ def test_transition_of_a_response_is_safe_and_leads_to_the_result(kind: str, see
     assert ("transition" in found) == bool(moved)
     if not moved:
         return
-    validator("plan.schema.json#/$defs/transition").validate(found["transition"])
+    validator("response.schema.json#/$defs/transition").validate(found["transition"])
     where = {}
     for step in found["transition"]["steps"]:
         if "instance" in step:

@@ -74,7 +74,7 @@ def explanation(document: Json, facts: Json, page: PageView) -> None:
             said.append(f"now on {_where(one['present'], page)}")
         if one["answer"]:
             said.append(f"goes to {_where(one['answer']['nodes'], page)}")
-        said += [step["words"] for step in one["steps"]]
+        said += [step["text"] for step in one["steps"]]
         said += [one["reason"]] if one["reason"] else []
         said += one["notes"]
         about = printable(". ".join(text[:1].upper() + text[1:] for text in said))

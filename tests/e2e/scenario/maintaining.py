@@ -150,7 +150,7 @@ def _wrong(run: Runner, campaign: Campaign, nodes: list[str], runs: int = 1) -> 
     The command of the campaign must have run `runs` times on each node.
     """
     progress = campaign.document["progress"]
-    if sorted(progress["done"]) != sorted(nodes) or not progress["complete"]:
+    if sorted(progress["nodes_done"]) != sorted(nodes) or not progress["complete"]:
         yield f"not all is done: {progress}"
     lines = [line.split() for line in _LOG.read_text(encoding="utf-8").splitlines()]
     for what, node, count in lines:

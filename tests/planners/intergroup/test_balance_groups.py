@@ -42,13 +42,15 @@ def test_balance_groups_equalizes_loads() -> None:
     Each move lowers the score.
     """
     plan = plan_of("balance-groups", crowd(6, 3, 0))
-    scores = [plan["objective"]["before"], *(move["score"] for move in plan["moves"])]
+    scores = [plan["objective"]["before"], *(move["objective_after"] for move in plan["moves"])]
     assert scores == sorted(set(scores), reverse=True)
     assert scores[-1] == plan["objective"]["after"] == pytest.approx(0, abs=1e-9)
     assert len(plan["moves"]) == 3
     groups = by_group(plan)
     assert [(one["out"], one["in"]) for one in groups.values()] == [(3, 0), (0, 0), (0, 3)]
-    assert groups["g0"]["load"] == dict.fromkeys(("cpu", "memory", "disk", "net"), 2)
+    assert groups["g0"]["load"] == dict.fromkeys(
+        ("cpu_load", "memory_load", "disk_load", "net_load"), 2
+    )
     for moment in ("before", "after"):
         assert score(plan, moment) == pytest.approx(plan["objective"][moment], abs=1e-12)
 
@@ -67,7 +69,7 @@ def test_balance_groups_reads_dynamic_utilisation(tmp_path: Path) -> None:
     loads = tmp_path / "loads"
     loads.write_text("i00 4 0 0 0\ni01 2 0 0 0\ni10 0 0 0 0\ni11 0 0 0 0\n")
     plan = plan_of("balance-groups", crowd(2, 2), "-U", str(loads))
-    assert by_group(plan)["g0"]["load"]["cpu"] == 2
+    assert by_group(plan)["g0"]["load"]["cpu_load"] == 2
     assert plan["objective"]["after"] < plan["objective"]["before"] == pytest.approx(1)
     assert plan_of("balance-groups", crowd(2, 2))["moves"] == []
     ignored = plan_of("balance-groups", crowd(4, 0), "-U", str(loads), "--ignore-dynu")

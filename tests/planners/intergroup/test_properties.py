@@ -83,7 +83,7 @@ def test_plan_between_groups_keeps_every_limit(seed: int, command: str) -> None:
         for index in next(g for g in cluster.groups if g.name == name).nodes
     }
     assert tolerated_failures(before) - emptied <= tolerated_failures(after)
-    scores = [plan["objective"]["before"], *(m["score"] for m in plan["moves"])]
+    scores = [plan["objective"]["before"], *(m["objective_after"] for m in plan["moves"])]
     assert scores == sorted(scores, reverse=True)
     assert plan["objective"]["after"] == scores[-1]
 

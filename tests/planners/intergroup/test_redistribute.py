@@ -37,7 +37,7 @@ def test_redistribute_moves_instances_off_offline_nodes() -> None:
     assert (groups["east"]["state"], groups["east"]["repaired"]) == ("unhealthy", True)
     assert (groups["west"]["state"], groups["west"]["repaired"]) == ("healthy", False)
     assert plan["objective"] == {"before": 3, "after": 0}
-    assert [move["score"] for move in plan["moves"]] == [2, 1, 0]
+    assert [move["objective_after"] for move in plan["moves"]] == [2, 1, 0]
     assert all(node in ("node3", "node4", "node5") for m in plan["moves"] for node in m["to"])
 
 
