@@ -9,7 +9,7 @@ from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
 from iallocator.engine import effective_settings, reading_for
-from iallocator.errors import INCOMPLETE, UsageError, cut, tell
+from iallocator.errors import INCOMPLETE, UsageError, cut, many, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import (
     CapacityOptions,
@@ -277,4 +277,4 @@ def _usual_template(settings: Settings, source: Source) -> str:
 
 
 def _say_filling(kind: str, filling: FillResult) -> None:
-    say_progress(f"{kind}: {len(filling.placed)} instances")
+    say_progress(f"{kind}: {many(len(filling.placed), 'instance')}")

@@ -6,6 +6,7 @@ with ``--all`` every option.
 
 from __future__ import annotations
 
+import re
 import sys
 from textwrap import wrap
 
@@ -105,7 +106,7 @@ def help_of(name: str, every: bool = False) -> list[str]:
         lines += ["", *wrap(paragraph, width, break_on_hyphens=False)]
     lines += [*_groups(table, every, width), "", "Examples:"]
     for example in USAGE[name].examples:
-        lines.append(f"  iallocator {example.words}")
+        lines += _command(f"iallocator {example.words}", width)
         lines += wrap(example.purpose, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
     lines += ["", "Exit status:"]
     for status, meaning in exit_statuses(name).items():
@@ -134,6 +135,20 @@ def _rest(table: Sequence[Option], every: bool, command: str) -> list[str]:
         return []
     more = "1 more option" if count == 1 else f"{count} more options"
     return ["", f"{more}: iallocator help{command} --all"]
+
+
+def _command(command: str, width: int) -> list[str]:
+    """Return a command line for a shell: lines that continue end with a backslash."""
+    first, *words = re.findall(r"(?:'[^']*'|\S)+", command)
+    lines = [f"  {first}"]
+    for position, word in enumerate(words, start=1):
+        end = "" if position == len(words) else " \\"
+        if len(f"{lines[-1]} {word}{end}") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"{' ' * 8}{word}")
+    return lines
 
 
 def _entry(name: str, text: str, column: int, width: int) -> list[str]:

@@ -10,7 +10,7 @@ import os
 import sys
 from time import monotonic
 
-from iallocator.errors import Voice, printable
+from iallocator.errors import Voice, many, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,4 +138,4 @@ def say_share(what: str) -> Callable[[int, int], None]:
 def say_plan(plan: Plan) -> None:
     """Show the number of moves of a plan, and its score."""
     if _lines:
-        say_progress(f"{len(plan.entries)} moves, score {plan.after:.4f}")
+        say_progress(f"{many(len(plan.entries), 'move')}, score {plan.after:.4f}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 
 import pytest
@@ -82,9 +83,18 @@ def test_help_fits_the_terminal(words: tuple[str, ...], columns: int, most: int)
     """The help is as wide as the terminal, from 60 to 200 columns; in a pipe it has 100."""
     status, text = on_terminal(columns, *words)
     assert status == 0
-    lines = [line for line in text.splitlines() if not line.startswith("  iallocator ")]
-    widest = max(map(len, lines))
+    widest = max(map(len, text.splitlines()))
     assert most - 35 < widest <= most or columns == 300
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_of_the_help_continue_on_the_next_line_as_in_a_shell(command: str) -> None:
+    """On a narrow terminal, a long example is broken so that a shell reads the same words."""
+    text = on_terminal(60, "help", command)[1]
+    assert max(map(len, text.splitlines())) <= 60
+    examples = text.replace("\\\n", "").partition("\nExamples:\n")[2]
+    lines = [shlex.split(line) for line in examples.splitlines() if line[:13] == "  iallocator "]
+    assert lines == [shlex.split(f"iallocator {one.words}") for one in USAGE[command].examples]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

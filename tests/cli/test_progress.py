@@ -12,7 +12,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import TextIO
+from types import SimpleNamespace
+from typing import Any, TextIO
 
 import pytest
 
@@ -55,6 +56,17 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     with open(theirs, "w") as stderr:
         yield Terminal(ours, stderr)
     os.close(ours)
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 move,"), (2, "2 moves,")])
+def test_progress_of_a_plan_counts_moves_in_words(
+    count: int, words: str, terminal: Terminal
+) -> None:
+    """The progress of a plan has the number of its moves, singular for one, and the score."""
+    plan: Any = SimpleNamespace(entries=[None] * count, after=1.25)
+    with redirect_stderr(terminal.stream), progress.progress_line("planning"):
+        progress.say_plan(plan)
+        terminal.wait_for(f"{words} score 1.2500")
 
 
 @pytest.mark.parametrize("library", [True, False])

@@ -256,7 +256,7 @@ class _Step:
         state.flows[target][1] += len(entries)
         state.blocked = {(name, to) for name, to in state.blocked if to != source}
         plan = state.done.plan
-        state.context.progress(f"{len(plan.entries)} moves, score {plan.after:.4f}")
+        state.context.progress(f"{many(len(plan.entries), 'move')}, score {plan.after:.4f}")
 
 
 def balance_groups(context: IntergroupContext, bounds: Bounds) -> IntergroupResult:

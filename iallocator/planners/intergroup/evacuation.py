@@ -7,6 +7,7 @@ exact search places all of them at once.
 from __future__ import annotations
 
 from iallocator.deadline import check
+from iallocator.errors import many
 from iallocator.placement.several.moves import move_together
 from iallocator.placement.several.sequence import RequiredMove, in_turn
 from iallocator.planners.intergroup.context import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
@@ -201,7 +202,7 @@ def _at_once(
     if context.search_budget.must_end:
         done.give_up("; the budget of exact searches is spent", OUT_OF_TIME)
         return []
-    context.progress(f"searching places for {len(instances)} instances at once")
+    context.progress(f"searching places for {many(len(instances), 'instance')} at once")
 
     def task(instance: Instance) -> RequiredMove:
         groups = targets(instance)

@@ -32,7 +32,8 @@ def score(plan: Json, moment: str) -> float:
     key = "load" if moment == "before" else "load_after"
     loads = [one[key] for one in plan["groups"] if one[key] is not None]
     return sum(
-        float(pstdev(load[kind] for load in loads)) for kind in ("cpu", "memory", "disk", "net")
+        float(pstdev(load[f"{kind}_load"] for load in loads))
+        for kind in ("cpu", "memory", "disk", "net")
     )
 
 
