@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Visit = tuple[Instance, int, int]
     """An instance, the node that it leaves, and the node to which it moves."""
 
-__all__ = ["Chains", "Swaps", "allowed_move", "move_to"]
+__all__ = ["Chains", "EverySwap", "Swaps", "allowed_move", "move_to"]
 
 PARKS = 3
 """The number of third nodes that are tried for a swap, those with most free memory first."""
@@ -62,7 +62,11 @@ TENURE = 3
 
 
 class Swaps(Neighbourhood[PlanBuilder, Step]):
-    """Swaps of two instances; the one that lowers the score most is used."""
+    """Swaps of two instances; the one that lowers the score most is used.
+
+    After a step, only the swaps of the changed nodes are evaluated again. Which swap of two nodes
+    is best also depends on the other nodes, so `EverySwap` evaluates all of them again.
+    """
 
     name = "swap"
 
@@ -77,12 +81,14 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         )
         self._table: SwapTable | None = None
         self._scan = builder.scan
+        self._complete = False
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the swap that lowers the score most, of those that limits and `allows` accept.
+        """Return the kept swap that lowers the score most and that limits and `allows` accept.
 
-        None if no swap lowers the score enough.
+        None if no kept swap lowers the score enough.
         """
+        self._complete = True  # without swaps, `best_of_all` has nothing to do
         if state.moves_left() < 2 or not _can_be_compound(state):
             return None
         rules = state.problem.rules
@@ -91,19 +97,25 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
             kind = "r" if role else "f r f" if instance.needs_secondary else "fa"
             return instance.kind.planners_move and rules.allows(BY_NAME[kind], True, True, True)
 
-        complete = self._table is None or self._scan is not state.scan
-        if self._table is None or complete:
+        self._complete = self._table is None or self._scan is not state.scan
+        if self._table is None or self._complete:
             self._scan = state.scan
             self._table = state.scan.swaps(state.problem.instances, can_be_replaced)
-            state.swap_nodes.clear()
         else:
             self._table.refresh(state.scan.table.position[index] for index in state.swap_nodes)
-            state.swap_nodes.clear()
-        swap = self._lowest(state, self._table, allows)
-        if swap is None and not complete:  # the best swap of two nodes depends on the other nodes
-            self._table.permit_all()
-            swap = self._lowest(state, self._table, allows)
-        return swap
+        state.swap_nodes.clear()
+        return self._lowest(state, self._table, allows)
+
+    def best_of_all(self, state: PlanBuilder, allows: Allows) -> Step | None:
+        """Return the swap that lowers the score most, after `best` found none in this state.
+
+        All swaps are evaluated again. None if no swap lowers the score enough.
+        """
+        if self._table is None or self._complete:
+            return None
+        self._complete = True
+        self._table.permit_all()
+        return self._lowest(state, self._table, allows)
 
     def _lowest(self, builder: PlanBuilder, table: SwapTable, allows: Allows) -> Step | None:
         limit = builder.limit_of_compounds()
@@ -169,6 +181,19 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
                     score += self._costs.penalty(builder.scan.table.position)
                 made.append(ScoredMoves([move], score))
         return made
+
+
+class EverySwap(Neighbourhood[PlanBuilder, Step]):
+    """All swaps, evaluated again: the last resort after `Swaps` and `Chains`."""
+
+    name = "every swap"
+
+    def __init__(self, swaps: Swaps) -> None:
+        self._swaps = swaps
+
+    def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
+        """Return the swap that lowers the score most; None if no swap lowers it enough."""
+        return self._swaps.best_of_all(state, allows)
 
 
 def _can_be_compound(builder: PlanBuilder) -> bool:

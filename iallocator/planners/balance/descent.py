@@ -228,11 +228,12 @@ class Descent:
         )
         compound: list[Neighbourhood[PlanBuilder, Step]] = []
         if limits.compound and not problem.rules.evacuate_only:
-            from iallocator.planners.balance.compound_moves import Chains, Swaps
+            from iallocator.planners.balance.compound_moves import Chains, EverySwap, Swaps
             from iallocator.planners.balance.rearrangement import Rearrangement
 
             exchange = [GroupExchange(groups)] if groups else []
-            compound = [Swaps(builder), *exchange, Chains(), Rearrangement()]
+            swaps = Swaps(builder)
+            compound = [swaps, *exchange, Chains(), EverySwap(swaps), Rearrangement()]
             self.can_begin_anew = Rearrangement.looks_at_all(builder)
         first = [compound.pop()] if anew and compound else []
         self._search: Search = LocalSearch(
