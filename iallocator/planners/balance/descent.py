@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.colocation_groups import ColocationMoves
     from iallocator.planners.balance.move_kinds import ScoredMoves
     from iallocator.planners.balance.plan_builder import BalanceProblem, Guard, Progress, Search
+    from iallocator.planners.balance.rearrangement import KnownPlacements
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.search import Objective
 
@@ -203,6 +204,8 @@ class Descent:
         Choose moves by their gain per MiB.
     anew:
         Begin with a step that may place all instances of a small cluster anew, before single moves.
+    known:
+        Placements of all instances that other searches of this problem keep; see `Rearrangement`.
     """
 
     def __init__(
@@ -213,6 +216,7 @@ class Descent:
         guard: Guard | None = None,
         by_value: bool = False,
         anew: bool = False,
+        known: KnownPlacements | None = None,
     ) -> None:
         builder = self._builder = PlanBuilder(problem, limits, progress, guard)
         groups: ColocationMoves | None = None
@@ -233,7 +237,7 @@ class Descent:
 
             exchange = [GroupExchange(groups)] if groups else []
             swaps = Swaps(builder)
-            compound = [swaps, *exchange, Chains(), EverySwap(swaps), Rearrangement()]
+            compound = [swaps, *exchange, Chains(), EverySwap(swaps), Rearrangement(known)]
             self.can_begin_anew = Rearrangement.looks_at_all(builder)
         first = [compound.pop()] if anew and compound else []
         self._search: Search = LocalSearch(
@@ -303,6 +307,7 @@ class GroupBalancer:
         self._limits = limits
         self._progress = progress
         self._plans: list[Plan] = []  # one for each way to choose moves
+        self._known: KnownPlacements = {}
 
     def run(self) -> Plan:
         """Return the plan with most repairs of hard constraints, and of those the lowest score.
@@ -388,7 +393,9 @@ class GroupBalancer:
         plans: list[Plan] = []
         shortened: list[Plan] = []
         for anew in (False, True):
-            descent = Descent(self._problem, self._limits, self._progress, guard, by_value, anew)
+            descent = Descent(
+                self._problem, self._limits, self._progress, guard, by_value, anew, self._known
+            )
             if anew and not (plans[0].entries and descent.can_begin_anew):
                 break
             plans.append(descent.plan)

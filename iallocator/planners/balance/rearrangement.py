@@ -6,14 +6,15 @@ can only raise the score. The placements with the lowest scores are tried in ord
 the placement, the limits must allow moves to it one after the other, and the score that is computed
 on the state must be low enough.
 
-If there are more than `PLACEMENTS` placements of all instances, the placements of every set of
-fewer instances are enumerated. On a cluster that is too large even for pairs, there is no such
-step.
+If there are more than `MOST_PLACEMENTS` placements of all instances, the placements of every set of
+fewer instances are enumerated, at most `PLACEMENTS` in all. On a cluster that is too large even for
+pairs, there is no such step.
 
 Moves to a placement are found by best-first search: the states with the fewest instances that are
 not on their new nodes come first. An instance may be on other nodes for a time.
 
-Cost: `PLACEMENTS` times the number of nodes, in arrays; then `TRIED` checks of N+1 and searches.
+Cost: the number of placements times the number of nodes, in arrays; then `TRIED` checks of N+1 and
+searches. The placements of all instances are scored once for a plan, those of sets for each step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from __future__ import annotations
 from functools import partial
 from heapq import heappop, heappush
 from itertools import combinations, count
-from math import comb, prod
+from math import comb, inf, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,7 @@ from iallocator.deadline import check
 from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.planners.balance.compound_moves import allowed_move, move_to
+from iallocator.planners.balance.every_placement import MOST_PLACEMENTS
 from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.search import Neighbourhood
@@ -46,10 +48,16 @@ if TYPE_CHECKING:
 
     Allows = Callable[[Step], bool]
 
+    Placements = list[tuple[float, tuple[Nodes, ...]]]
+    """Scores of placements, and the nodes of each instance; the lowest score first."""
+
+    KnownPlacements = dict[object, Placements]
+    """`PlacementScores.dependencies` -> the placements of all instances with the lowest scores."""
+
 __all__ = ["PlacementScores", "Rearrangement"]
 
 PLACEMENTS = 200_000
-"""The largest number of placements that are scored for one step."""
+"""The largest number of placements of sets of instances that are scored for one step."""
 
 PLACEMENTS_AT_ONCE = 10_000
 """The number of placements that one array operation scores."""
@@ -74,9 +82,15 @@ PARKED = 4
 
 
 class Rearrangement(Neighbourhood[PlanBuilder, Step]):
-    """New nodes for several instances; the enumerated placement with the lowest score is used."""
+    """New nodes for several instances; the enumerated placement with the lowest score is used.
+
+    `known` keeps placements of all instances of a problem, for several searches.
+    """
 
     name = "rearrangement"
+
+    def __init__(self, known: KnownPlacements | None = None) -> None:
+        self._known = {} if known is None else known
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
         """Return the moves to the placement with the lowest score that is allowed, or None."""
@@ -95,7 +109,7 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
             some = [problem.instances[row] for row in rows]
             listed = [choices[row] for row in rows]
             rearrangements += (
-                (score, rows, nodes) for score, nodes in scores.below(limit, some, listed, TRIED)
+                (score, rows, nodes) for score, nodes in self._lowest(scores, limit, some, listed)
             )
             if len(rearrangements) > 4 * TRIED:
                 rearrangements = sorted(rearrangements)[:TRIED]
@@ -134,6 +148,21 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
             if allows(step) and state.score_after(step) < limit:
                 return step
         return None
+
+    def _lowest(
+        self,
+        scores: PlacementScores,
+        limit: float,
+        instances: Sequence[Instance],
+        choices: Sequence[Sequence[Nodes]],
+    ) -> Placements:
+        """Return at most `TRIED` placements of `instances` with a score below `limit`."""
+        if len(instances) < len(scores.problem.instances):
+            return scores.below(limit, instances, choices, TRIED)
+        key = scores.dependencies(choices)
+        if key not in self._known:
+            self._known[key] = scores.below(inf, instances, choices, TRIED)
+        return [one for one in self._known[key] if one[0] < limit]
 
     @classmethod
     def looks_at_all(cls, builder: PlanBuilder) -> bool:
@@ -193,14 +222,14 @@ def _shapes(builder: PlanBuilder) -> list[int]:
 
 
 def _set_size(counts: Sequence[int]) -> int:
-    """Return how many instances can be placed jointly with at most `PLACEMENTS` combinations.
+    """Return how many instances can be placed jointly, with few enough combinations to score.
 
     `counts`: for each instance, the number of its possible placements. The result is 0 if not even
     two instances can be placed jointly.
     """
     if not counts:
         return 0
-    if prod(counts) <= PLACEMENTS:
+    if prod(counts) <= MOST_PLACEMENTS:
         return len(counts)
     most = max(counts)
     sizes = range(len(counts) - 1, 1, -1)
@@ -211,10 +240,16 @@ class PlacementScores:
     """Scores of placements in the present state, with the penalties of node labels and scores.
 
     Tags and the other soft constraints are left out, so the scores are lower bounds.
+
+    Attributes
+    ----------
+    problem:
+        The group to balance.
     """
 
     def __init__(self, builder: PlanBuilder) -> None:
         problem, state = builder.problem, builder.state
+        self.problem = problem
         scope = problem.scope
         relations = problem.relations
         self._relations = relations if relations is not None and relations.preferring else None
@@ -238,12 +273,21 @@ class PlacementScores:
         stored = int(self._fixed[CAPACITIES.index("stored")].sum())
         self._counts = node_counts(online, size - online, stored)
         required = () if builder.guard is None else builder.guard.required()
-        self._failing = [
+        self._failing = tuple(
             self._position[failure[0]]
             for failure in required
             if len(failure) == 1 and failure[0] in self._position
-        ]
+        )
         self._up = self._fixed[CAPACITIES.index("online")] > 0
+
+    def dependencies(self, choices: Sequence[Sequence[Nodes]]) -> object:
+        """Return all that the placements of all instances depend on, and that may change.
+
+        These are the choices, the nodes of which N+1 must tolerate the failure, and the memory and
+        disk that nodes lack now.
+        """
+        lacking = np.minimum(self._columns[[MEMORY, DISK]], 0.0)
+        return tuple(frozenset(some) for some in choices), self._failing, lacking.tobytes()
 
     def below(
         self,
@@ -251,13 +295,13 @@ class PlacementScores:
         instances: Sequence[Instance],
         choices: Sequence[Sequence[Nodes]],
         most: int,
-    ) -> list[tuple[float, tuple[Nodes, ...]]]:
+    ) -> Placements:
         """Return at most `most` placements of `instances` with a score below `limit`, lowest first.
 
         `choices`: for each instance its possible nodes, its present nodes first. Each placement has
         its score and the nodes of each instance.
         """
-        placements: list[tuple[float, tuple[Nodes, ...]]] = []
+        placements: Placements = []
         amounts, peers = self._added(instances, choices)
         memory = [-one.as_primary[MEMORY] for one in instances]
         at = [np.array([self._position[nodes[0]] for nodes in some]) for some in choices]
