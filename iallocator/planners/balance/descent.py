@@ -307,7 +307,7 @@ class GroupBalancer:
         self._limits = limits
         self._progress = progress
         self._plans: list[Plan] = []  # one for each way to choose moves
-        self._known: KnownPlacements = {}
+        self._placements: KnownPlacements = {}
 
     def run(self) -> Plan:
         """Return the plan with most repairs of hard constraints, and of those the lowest score.
@@ -394,7 +394,7 @@ class GroupBalancer:
         shortened: list[Plan] = []
         for anew in (False, True):
             descent = Descent(
-                self._problem, self._limits, self._progress, guard, by_value, anew, self._known
+                self._problem, self._limits, self._progress, guard, by_value, anew, self._placements
             )
             if anew and not (plans[0].entries and descent.can_begin_anew):
                 break
