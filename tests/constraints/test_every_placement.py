@@ -1,5 +1,7 @@
 """Compare answers and plans on tiny clusters with all placements, for each kind of constraint.
 
+`SEVERAL` has clusters with tags for two to four kinds at once, the older kinds included.
+
 ``make conformance`` asks each question about 3 000 clusters of each kind.
 """
 
@@ -9,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from tests.constraints.brute.draw import KINDS
+from tests.constraints.brute.draw import KINDS, SEVERAL
 from tests.constraints.brute.questions import QUESTIONS, SLOW, ask
 from tests.seeds import seeds
 
@@ -19,7 +21,7 @@ EACH = 3000
 """Clusters of each kind, and for each question, in ``make conformance``."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, SEVERAL])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_answers_equal_brute_force(question: str, kind: str) -> None:
     """The answer is legal, and as good as any; a plan is legal after each move."""
@@ -30,5 +32,5 @@ def test_answers_equal_brute_force(question: str, kind: str) -> None:
         except AssertionError as error:
             error.add_note(f"{kind}, {question}, seed {seed}")
             raise
-    if kind == "spread" or question not in ("change group", "between groups"):
+    if kind in ("spread", SEVERAL) or question not in ("change group", "between groups"):
         assert len(outcomes) > 1 or question in SLOW, outcomes

@@ -167,3 +167,23 @@ def test_compat_hail_ignores_affinity() -> None:
     batch = _batch(document, ("a", 512, tags), ("b", 512, tags))
     places, _ = _places(batch, "--compat=hail")
     assert places == {"a": "node1", "b": "node1"}
+
+
+def test_instances_that_cannot_leave_do_not_count_against_those_that_do() -> None:
+    """Exact search moves two small instances instead of a big one, which they are separated from.
+
+    The big one stays in their rack, where it was with them before.
+    """
+    web = "iallocator:separate:must:web"
+    instances = {
+        "big": builders.rbd("node1", memory=4096, tags=[web]),
+        "a": builders.rbd("node1", memory=1024),
+        "b": builders.rbd("node1", memory=1024, tags=[f"{web}:rack"]),
+    }
+    document = builders.cluster(2, memory=8192, instances=instances)
+    for node in document["nodes"].values():
+        node["tags"] = ["rack:1"]
+    builders.leave(document["nodes"]["node2"], 4097)
+    places, response = _places(_evacuate(document, *instances))
+    assert places == {"a": "node2", "b": "node2"}
+    assert "no more than 2 of 3 can be placed" in response["info"]

@@ -23,7 +23,7 @@ from iallocator.solver.problem import FOUND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
@@ -111,6 +111,7 @@ class _JointMove:
     ) -> None:
         self._context = context
         self._budget = budget
+        self._names = {task.instance.name for task in tasks}
         # The places of each instance while all are not placed; if none of the `failed` has one,
         # only theirs are listed. Once `budget` is spent, an instance has none.
         names = {instance.name for instance in failed}
@@ -203,7 +204,7 @@ class _JointMove:
     def moves(self, nodes: Mapping[str, Nodes]) -> Made:
         """Return the moves to `nodes` in the order in which they can be made."""
         chosen = [task for task in self._tasks if task.instance.name in nodes]
-        return try_moves(self._context, chosen, nodes)
+        return try_moves(self._context, chosen, nodes, self._names - nodes.keys())
 
 
 @contextmanager
@@ -248,10 +249,16 @@ def places_of_move(
         yield score, cost - score + reluctance, nodes
 
 
-def try_moves(context: Context, tasks: Sequence[RequiredMove], nodes: Mapping[str, Nodes]) -> Made:
+def try_moves(
+    context: Context,
+    tasks: Sequence[RequiredMove],
+    nodes: Mapping[str, Nodes],
+    left_out: Iterable[str] = (),
+) -> Made:
     """Make each move as soon as it is allowed, then undo all; return those that were made.
 
-    `nodes`: name of an instance -> its new nodes.
+    `nodes`: name of an instance -> its new nodes. `left_out`: instances that were to move, too, and
+    stay. As in turn, their present nodes do not constrain those that move before them.
     """
     state = context.state
     present = {task.instance.name: state.where[task.instance.name] for task in tasks}
@@ -266,7 +273,7 @@ def try_moves(context: Context, tasks: Sequence[RequiredMove], nodes: Mapping[st
         context.affinity.pending.discard(task.instance.name)
         return True
 
-    context.affinity.pending = {task.instance.name for task in tasks}
+    context.affinity.pending = {task.instance.name for task in tasks}.union(left_out)
     try:
         make_as_allowed(tasks, make)
         return made

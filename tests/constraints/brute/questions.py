@@ -13,7 +13,7 @@ import pytest
 
 from tests.builders import Json, as_bytes
 from tests.command import json_of, respond, run
-from tests.constraints.brute.draw import asked_for, draw
+from tests.constraints.brute.draw import Kinds, asked_for, draw, some_kinds
 from tests.constraints.brute.rules import METADATA, Homes, Loss, Rules, homes_of
 
 __all__ = ["QUESTIONS", "SLOW", "ask"]
@@ -34,13 +34,14 @@ MOST_STATES, MOST_SCORED = 1200, 100
 def ask(kind: str, question: str, seed: int) -> str:
     """Ask `question` about the cluster number `seed` with tags for `kind`; return the outcome."""
     rng = Random(f"{kind}/{seed}")
-    document, template = draw(rng, kind)
-    return QUESTIONS[question](Random(f"{kind}/{question}/{seed}"), kind, document, template)
+    kinds, templates = some_kinds(rng, kind)
+    document, template = draw(rng, kinds, templates)
+    return QUESTIONS[question](Random(f"{kind}/{question}/{seed}"), kinds, document, template)
 
 
-def allocate(rng: Random, kind: str, document: Json, template: str) -> str:
+def allocate(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """The possible placements are the legal ones; the answer is the best one of a group."""
-    wanted = asked_for(rng, kind, document, template)
+    wanted = asked_for(rng, kinds, document, template)
     rules, where = Rules(document, {"new": wanted}), homes_of(document)
     legal = [nodes for nodes in rules.places("new") if not rules.obstacle(where, "new", nodes)]
     answer = respond({**document, "request": wanted}, "--n1=off")
@@ -58,9 +59,9 @@ def allocate(rng: Random, kind: str, document: Json, template: str) -> str:
     return "placed"
 
 
-def allocate_with_n1(rng: Random, kind: str, document: Json, template: str) -> str:
+def allocate_with_n1(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """No failure loses more than before; if nothing is lost before, all such places are taken."""
-    wanted = asked_for(rng, kind, document, template, big=False)
+    wanted = asked_for(rng, kinds, document, template, big=False)
     rules, where = Rules(document, {"new": wanted}), homes_of(document)
     before = rules.losses(where)
     whole = not any(loss.instances for loss in before.values())
@@ -87,10 +88,10 @@ def grown(before: dict[str, Loss], after: dict[str, Loss], memory: bool = True) 
     ]
 
 
-def batch(rng: Random, kind: str, document: Json, template: str) -> str:
+def batch(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """As many new instances are placed as any choice of legal places allows."""
     wanted = {
-        f"new{k}": asked_for(rng, kind, document, template, f"new{k}")
+        f"new{k}": asked_for(rng, kinds, document, template, f"new{k}")
         for k in range(rng.choice((2, 2, 3)))
     }
     rules, where = Rules(document, wanted), homes_of(document)
@@ -107,7 +108,7 @@ def batch(rng: Random, kind: str, document: Json, template: str) -> str:
     return "all" if most == len(wanted) else "some"
 
 
-def evacuate(rng: Random, kind: str, document: Json, template: str) -> str:
+def evacuate(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """As many instances leave as any choice of legal places allows."""
     mode = rng.choice(("primary-only", "secondary-only", "all"))
     role = {"primary-only": 0, "secondary-only": 1}.get(mode)
@@ -158,7 +159,7 @@ def _ways_out(
     return [(one, other) for one in others for other in others if one != other]
 
 
-def change_group(rng: Random, kind: str, document: Json, template: str) -> str:
+def change_group(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """As many instances change their group as any choice of legal places allows."""
     where = homes_of(document)
     if not where or len(document["nodegroups"]) == 1:
@@ -171,7 +172,7 @@ def change_group(rng: Random, kind: str, document: Json, template: str) -> str:
         name: [way for way in rules.places(name) if nodes[way[0]]["group"] not in own]
         for name in names
     }
-    most = rules.most_placed(where, ways, frozenset(names))
+    most = 0 if template == "plain" else rules.most_placed(where, ways, frozenset(names))
     request = {"type": "change-group", "instances": names, "target_groups": []}
     done, failed, _ = respond({**document, "request": request}, "--n1=off")["result"]
     now = dict(where)
@@ -185,7 +186,7 @@ def change_group(rng: Random, kind: str, document: Json, template: str) -> str:
     return "all" if most == len(names) else "some"
 
 
-def failures(rng: Random, kind: str, document: Json, template: str) -> str:
+def failures(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """`check` reports the failures, and the losses, that a search of all restarts finds."""
     rules, where = Rules(document), homes_of(document)
     expected = {node: loss for node, loss in rules.losses(where).items() if loss.instances}
@@ -244,7 +245,7 @@ def planned(document: Json, *words: str) -> Json:
     return found
 
 
-def balance(rng: Random, kind: str, document: Json, template: str) -> str:
+def balance(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """Each state of a plan is legal; no legal move of the last state gains; the bound is true."""
     rules, where = Rules(document), homes_of(document)
     mode = rng.choice(("off", "off", "no-worse", "no-new", "strict"))
@@ -268,14 +269,14 @@ def balance(rng: Random, kind: str, document: Json, template: str) -> str:
             if not stays and not rules.obstacle(end, name, nodes):
                 other = rules.objective({**end, name: nodes}, sticky=True)
                 assert other > reached - GAIN, (name, present, nodes, reached, other)
-    if template == "rbd" and plan["bound"] is not None:
+    if template in ("rbd", "ext") and plan["bound"] is not None:
         every = rules.reachable(where, MOST_SCORED) or []
         lowest = min((rules.objective(one, sticky=True) for one in every), default=reached)
         assert plan["bound"] <= lowest + 1e-8, (plan["bound"], lowest)
     return "moved" if plan["moves"] else "stayed"
 
 
-def squeeze(rng: Random, kind: str, document: Json, template: str) -> str:
+def squeeze(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """Each state of a plan is legal, and no more nodes are freed than moves can empty."""
     rules, where = Rules(document), homes_of(document)
     mode = rng.choice(("off", "off", "no-worse"))
@@ -291,7 +292,7 @@ def squeeze(rng: Random, kind: str, document: Json, template: str) -> str:
         if before is not None:
             left = _without(rules, gone).losses(end)
             assert not grown(before, left), (gone, before, left)
-    if template == "rbd" and mode == "off":
+    if template in ("rbd", "ext") and mode == "off":
         every = rules.reachable(where, MOST_STATES)
         if every is not None:
             most = max(_most_freed(rules, one) for one in every)
@@ -331,7 +332,7 @@ def _most_freed(rules: Rules, where: Homes) -> int:
     return len(empty) - (len(empty) == len(rules.nodes))
 
 
-def capacity(rng: Random, kind: str, document: Json, template: str) -> str:
+def capacity(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """As many instances fit as the nodes have slots, one after the other in legal places."""
     disk, memory = rng.choice((200, 600, 1100)), rng.choice((500, 900, 1300))
     size_of = f"{disk},{memory},1"
@@ -359,7 +360,7 @@ def capacity(rng: Random, kind: str, document: Json, template: str) -> str:
     return "some" if names else "none"
 
 
-def between_groups(rng: Random, kind: str, document: Json, template: str) -> str:
+def between_groups(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
     """Each move between groups is legal, and a plan violates no constraint in the end."""
     if len(document["nodegroups"]) == 1:
         return "empty"
@@ -374,7 +375,7 @@ def between_groups(rng: Random, kind: str, document: Json, template: str) -> str
     return f"{command}: {'moved' if plan['moves'] else 'stayed'}"
 
 
-QUESTIONS: dict[str, Callable[[Random, str, Json, str], str]] = {
+QUESTIONS: dict[str, Callable[[Random, Kinds, Json, str], str]] = {
     "allocate": allocate,
     "allocate with n1": allocate_with_n1,
     "batch": batch,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from itertools import combinations, permutations, product
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 from tests.builders import Json
@@ -49,6 +49,27 @@ def words_of(raw: Json, kind: str) -> list[list[str]]:
 def number(text: str) -> float:
     """Return the number in a tag."""
     return {"INFINITY": INFINITY, "-INFINITY": -INFINITY}.get(text) or float(text)
+
+
+def _after(tags: list[str], start: str) -> list[str]:
+    """Return what follows `start` in those of `tags` that begin with it."""
+    return [tag.removeprefix(start) for tag in tags if tag.startswith(start)]
+
+
+SOFT = "should"
+
+
+def _weight(strength: str, words: list[str]) -> float:
+    """Return the weight of a tag for a constraint between instances; infinite if it is hard."""
+    if strength != SOFT:
+        return inf
+    return float(words[-1]) if len(words) > 1 and words[-1][0].isdigit() else 1.0
+
+
+def _domains(words: list[str], others: list[str]) -> set[str]:
+    """Return the failure domains that two tags name; {""} if they name none."""
+    named = {one for one in (*words[1:], *others[1:]) if not one[0].isdigit()}
+    return named or {""}
 
 
 class Rules:
@@ -164,6 +185,47 @@ class Rules:
                     sums[one] += sum(number(w[0]) for w in words_of(raw, "stickiness"))
         return cost + max(sums.values(), default=0) - sums.get(node, 0)
 
+    def exclusive(self, name: str) -> set[str]:
+        """Return the tags that no other instance on the primary node may have."""
+        kinds = _after(self.document["cluster_tags"], "htools:iextags:")
+        return {tag for tag in self.raw[name]["tags"] if tag.startswith(tuple(kinds))}
+
+    def migrates(self, source: str, target: str) -> bool:
+        """Return whether the migration tags of `target` accept those of `source`."""
+        tags = self.document["cluster_tags"]
+        kinds = tuple(f"{one}:" for one in _after(tags, "htools:migration:"))
+        pairs = [one.split("::") for one in _after(tags, "htools:allowmigration:")]
+        has = {node: set(self.nodes[node]["tags"]) for node in (source, target)}
+        own = {node: {tag for tag in has[node] if tag.startswith(kinds)} for node in has}
+        return own[source] <= own[target] | {old for old, new in pairs if new in has[target]}
+
+    def pair_penalty(self, where: Homes) -> float:
+        """Return the penalty of the violated soft constraints between two instances."""
+        known = [
+            (name, kind, strength, rest)
+            for name in where
+            for kind in ("separate", "colocate")
+            for strength, *rest in words_of(self.raw[name], kind)
+        ]
+        return sum(
+            min(_weight(strength, words), _weight(others, more))
+            for (one, kind, strength, words), (two, same, others, more) in combinations(known, 2)
+            if one != two and kind == same and words[0] == more[0]
+            if SOFT in (strength, others)
+            for domain in _domains(words, more)
+            if self._near(where[one][0], where[two][0], domain) == (kind == "separate")
+        )
+
+    def _near(self, one: str, other: str, domain: str) -> bool:
+        """Return whether two nodes are in one failure domain; "": whether they are one node."""
+        if domain == "group":
+            return self.group_of((one,)) == self.group_of((other,))
+        tags = [
+            {tag for tag in self.nodes[node]["tags"] if domain and tag.startswith(f"{domain}:")}
+            for node in (one, other)
+        ]
+        return one == other or bool(tags[0] & tags[1])
+
     def objective(self, where: Homes, sticky: bool = False) -> float:
         """Return the score of a placement with all penalties."""
         lvm = {n: {**raw, "disk_space_total": self.disks(n)["lvm"]} for n, raw in self.raw.items()}
@@ -172,9 +234,13 @@ class Rules:
         for name, nodes in where.items():
             plain.put(name, lvm[name], nodes)
         first = homes_of(self.document)
-        return plain.score(plain.nodes) + sum(
-            self.penalty(name, nodes, first.get(name, ("",))[0] if sticky else "")
-            for name, nodes in where.items()
+        return (
+            plain.score(plain.nodes)
+            + self.pair_penalty(where)
+            + sum(
+                self.penalty(name, nodes, first.get(name, ("",))[0] if sticky else "")
+                for name, nodes in where.items()
+            )
         )
 
     # Placements
@@ -222,9 +288,15 @@ class Rules:
                 return f"{node}: scores"
             if soft and role and self.raw[name]["memory"] >= self.free_memory(without, node):
                 return f"{node}: memory for a failover"
+        if old and old[0] != nodes[0] and not self.migrates(old[0], nodes[0]):
+            return f"{nodes[0]}: migration"
+        if soft and old[:1] != nodes[:1] and self.exclusive(name):
+            for other, (home, *_) in without.items():
+                if home == nodes[0] and self.exclusive(name) & self.exclusive(other):
+                    return f"{nodes[0]}: exclusion tags of {other}"
         for node in concerned if soft else ():
             then, now = self.shortage(after, node), self.shortage(without, node)
-            if then > 0 and (now <= 0 or (mode == "no-worse" and then > now)):
+            if then > 0 and (now <= 0 or (mode == "no-worse" and old and then > now)):
                 return f"{node}: reserved memory"
         if soft and self.newly_separated(where, after, name, leaving):
             return f"{nodes[0]}: separation"
@@ -240,6 +312,8 @@ class Rules:
         """
         if leaving is None:
             return self.separated(after) - self.separated(where)
+        if where.get(name, ())[:1] == after[name][:1]:
+            return set()
         present = homes_of(self.document)
         first = self.separated(present) if name in present else set()
         stays = name in present and self.group_of(after[name]) == self.group_of(present[name])
@@ -318,6 +392,8 @@ class Rules:
         else:
             group = self.nodes[failing]["group"]
             targets = [n for n, raw in self.nodes.items() if raw["group"] == group and n != failing]
+        if self.raw[name]["disk_template"] != "plain":  # which would be created again
+            targets = [node for node in targets if self.migrates(failing, node)]
         return [node for node in targets if self.labels_allow(name, node)]
 
     def fits_all(self, where: Homes, choices: Mapping[str, list[str]]) -> bool:
@@ -368,7 +444,10 @@ class Rules:
     # All states that moves reach
 
     def reachable(self, where: Homes, most: int) -> list[Homes] | None:
-        """Return all placements that legal moves of one-node instances reach; None if > `most`."""
+        """Return all placements that legal moves of one-node instances reach; None if > `most`.
+
+        Each instance stays in its group.
+        """
         names = [n for n, raw in self.raw.items() if raw["disk_template"] in ("rbd", "ext")]
         first = tuple(where[name][0] for name in names)
         found, queue = {first}, [first]
@@ -378,7 +457,7 @@ class Rules:
             for index, name in enumerate(names):
                 if self.pinned(name):
                     continue
-                for node in self.nodes:
+                for node in self.groups()[self.nodes[first[index]]["group"]]:
                     other = (*now[:index], node, *now[index + 1 :])
                     if other not in found and not self.obstacle(at, name, (node,)):
                         found.add(other)
