@@ -234,6 +234,27 @@ class Relations:
         """Return whether any constraint limits the nodes that instances may use."""
         return bool(self.rules or self.locations or self.preferred)
 
+    def idle_within(self, nodes: Collection[int], where: Where) -> bool:
+        """Return whether no constraint matters for moves between `nodes`, which are in one group.
+
+        Then none of `nodes` violates a constraint, wherever the instances on these nodes are.
+        `where` has the present nodes of instances, by name.
+        """
+        if self.locations or len(self.constraints) > sum(map(len, self.preferred.values())):
+            return False
+        labels = {label for some in self.preferred.values() for label, _ in some}
+        if any(not labels.issubset(self.cluster.nodes[node].tags) for node in nodes):
+            return False
+        if any(map(self.varies_within_groups, self.rules)):
+            return False
+        for rule in self.rules:  # these spread instances over groups
+            here = {
+                one.instance for one in rule.members if where.get(one.instance, (-1,))[0] in nodes
+            }
+            if len(here) > 1:
+                return False
+        return True
+
     def binds(self, instance: str) -> bool:
         """Return whether a rule, label or location constraint limits the nodes of an instance."""
         if instance in self.members_of or self.forbidden(instance):

@@ -77,7 +77,8 @@ class BalanceProblem:
     rules:
         Which moves are allowed.
     relations:
-        The affinity constraints of the instances; None if there are none.
+        The affinity constraints of the instances; None if there are none. Constraints that do not
+        matter for moves in `scope` are ignored.
     failures:
         The failures, measured in the initial state, that must be tolerated in the final state;
         None: N+1 is not checked.
@@ -107,7 +108,8 @@ class BalanceProblem:
         self.losses = None if failures is None else failures.exactly()
         self.centres = centres
         self.failures = failures
-        self.relations = relations
+        idle = relations is not None and relations.idle_within(frozenset(scope), state.where)
+        self.relations = None if idle else relations
         self.scope = scope
         self.fixed = fixed
         self.instances = instances

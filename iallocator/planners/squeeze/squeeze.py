@@ -177,6 +177,7 @@ class _Work:
         options, instances = self.options, self._movable(group)
         scope, ignore_soft = in_order(group.nodes, options.behaviour), options.ignores_soft(group)
         rules = plan_rules(options.n1_of(group), self.relations)
+        relations = None if self._idle(group, state) else self.relations
         failures = FailureTolerance(state.copy(), rules, group=group)
         failures.measure()
         aim = Aim(
@@ -186,7 +187,7 @@ class _Work:
             failures,
             evacuate,
             {index for index in scope if ignore_soft or state.fails_n1(index)},
-            self.relations,
+            relations,
             self._progress,
         )
         return Feasibility(
@@ -199,6 +200,10 @@ class _Work:
             budget=self._budget if options.searches(group) else None,
             thoroughness=options.settings.thoroughness,
         )
+
+    def _idle(self, group: Group, state: State) -> bool:
+        """Return whether no constraint between instances matters for moves in `group`."""
+        return self.relations is None or self.relations.idle_within(group.nodes, state.where)
 
     def run(self, groups: Sequence[Group], done: SqueezeResult) -> None:
         """Add to `done` the nodes to power on if a group lacks the minimal reserve.
@@ -361,7 +366,7 @@ class _Work:
                         done.remarks.append(remark)
             if done is before:
                 return
-            if self.relations is not None and self.relations.binding:
+            if not all(self._idle(group, before.before) for group in groups):
                 changed = list(groups)  # constraints may have kept nodes of other groups
             limits = PlanLimits(
                 self.options.settings,

@@ -1,0 +1,77 @@
+"""Test tags that every placement satisfies: plans are those without the tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import builders
+from tests.builders import Json
+from tests.command import json_of
+
+
+def _cluster(template: str, groups: int) -> Json:
+    """Return groups of four nodes; the first node of each group has most of the instances."""
+    document = builders.cluster({f"g{k}": 4 for k in range(groups)}, memory=16384)
+    names = list(document["nodes"])
+    for k in range(6 * groups):
+        first = 4 * (k // 6)
+        nodes = [names[first + (k % 6) // 4], names[first + 2 + k % 2]]
+        document["instances"][f"i{k}"] = builders.instance(
+            *nodes[: 1 + (template == "drbd")], memory=512 + 128 * (k % 6), disk_template=template
+        )
+    document["cluster_tags"] = []
+    for name in names:
+        document["nodes"][name]["tags"] = ["htools:standby:auto", "ssd"]
+        held = sum(i["memory"] for i in document["instances"].values() if i["nodes"][0] == name)
+        builders.leave(document["nodes"][name], 16384 - held)
+    for raw in document["instances"].values():
+        raw["tags"] = []
+    return document
+
+
+def _labels(document: Json) -> None:
+    for raw in document["instances"].values():
+        raw["tags"] = ["iallocator:nodes:should:ssd:2"]
+
+
+def _spread(document: Json) -> None:
+    for k, raw in enumerate(document["instances"].values()):
+        raw["tags"] = [f"iallocator:separate:{('must', 'should')[k % 2]}:pair{k % 6}:group"]
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+@pytest.mark.parametrize("command", ["balance", "squeeze"])
+@pytest.mark.parametrize(("tag", "groups"), [(_labels, 1), (_spread, 2)])
+def test_plan_with_satisfied_tags_is_the_plan_without_them(
+    template: str, command: str, tag: object, groups: int
+) -> None:
+    """Labels that all nodes have, and spreads that no move in a group changes, change no plan."""
+    assert callable(tag)
+    words = [command, "--n1=off"] + ["--drbd"] * (command == "squeeze" and template == "drbd")
+    words += ["--all-groups"] * (command == "balance")
+    document = _cluster(template, groups)
+    plain = json_of(*words, document=document)
+    tag(document)
+    tagged = json_of(*words, document=document)
+    assert plain["moves"]
+    for key in ("moves", "scores", "groups"):
+        assert tagged[key] == plain[key]
+
+
+def test_label_that_one_node_lacks_counts() -> None:
+    """`balance` moves instances that prefer a label off the only node without it."""
+    document = _cluster("rbd", 1)
+    _labels(document)
+    document["nodes"]["node1"]["tags"].remove("ssd")
+    plan = json_of("balance", "--n1=off", document=document)
+    assert {one["instance"] for one in plan["moves"]} >= {"i0", "i1", "i2", "i3"}
+
+
+def test_spread_that_is_violated_counts() -> None:
+    """The penalty of a spread that two instances of one group violate is part of the score."""
+    document = _cluster("rbd", 1)
+    plain = json_of("balance", "--n1=off", document=document)
+    for name in ("i0", "i1"):
+        document["instances"][name]["tags"] = ["iallocator:separate:should:web:group:0.5"]
+    tagged = json_of("balance", "--n1=off", document=document)
+    assert tagged["scores"]["after"] == pytest.approx(plain["scores"]["after"] + 0.5)
