@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ALWAYS", "ANY_INSTANCE", "DISK_SPACE", "EXCLUSIVE_STORAGE", "FREE_DISK", "FREE_MEMORY",
            "LOCAL_DISKS", "OWN_SPINDLES", "POOL_SPACE", "SHARED_SPINDLES", "SOFT",
            "SPINDLES_OF_DISKS", "UNLIMITED", "VCPUS", "About", "Check", "Lack", "Resource",
-           "When"]  # fmt: skip
+           "When", "amount_in"]  # fmt: skip
 
 FREE_MEMORY, DISK_SPACE, VCPUS = "MiB memory", "MiB disk", "virtual cpus"
 OWN_SPINDLES, SHARED_SPINDLES = "spindles of its own", "spindles under the policy's ratio"
@@ -39,35 +39,35 @@ class Resource:
         The name in transitions and messages: ``memory``.
     unit:
         The unit of an amount, with the name: ``MiB memory``.
-    column:
-        The position of the amount in rows of nodes and vectors of instances; see
+    columns:
+        The positions in rows of nodes and vectors of instances; the amount is their sum. See
         `iallocator.model.columns`.
     later:
-        The position of the amount once forthcoming instances exist; None if there is none.
+        The positions for the amount once forthcoming instances exist; () if there are none.
     rising:
         Whether the columns count what is in use; otherwise they count what is free.
     local:
         Whether only instances with local disks use the resource.
     spare:
-        ``(amount in the column, node)`` -> how much more the node can give: the largest whole
+        ``(amount in the columns, node)`` -> how much more the node can give: the largest whole
         amount if instances take whole amounts; `UNLIMITED` if the node has no bound.
     """
 
-    __slots__ = ("column", "later", "local", "name", "rising", "spare", "unit")
+    __slots__ = ("columns", "later", "local", "name", "rising", "spare", "unit")
 
     def __init__(
         self,
         unit: str,
-        column: int,
+        columns: tuple[int, ...],
         spare: Callable[[float, Node], float],
         *,
-        later: int | None = None,
+        later: tuple[int, ...] = (),
         rising: bool = False,
         local: bool = False,
     ) -> None:
         self.name = unit.removeprefix("MiB ")
         self.unit = unit
-        self.column = column
+        self.columns = columns
         self.later = later
         self.rising = rising
         self.local = local
@@ -75,7 +75,15 @@ class Resource:
 
     def taken(self, vector: Sequence[float]) -> float:
         """Return how much of the resource an instance uses if it adds `vector` to a node."""
-        return vector[self.column] if self.rising else -vector[self.column]
+        amount = amount_in(vector, self.columns)
+        return amount if self.rising else -amount
+
+
+def amount_in(amounts: Sequence[float], columns: tuple[int, ...]) -> float:
+    """Return the sum of `columns` of a row of a node, or of the vector of an instance."""
+    if len(columns) == 1:
+        return amounts[columns[0]]
+    return sum(amounts[column] for column in columns)
 
 
 class Lack:
@@ -181,7 +189,7 @@ class Check:
         nodes.
     words:
         The name of the function in `iallocator.constraints.words` that returns the numbers of a
-        rejection in words.
+        rejection in words; "" for the amount of `lacks` alone.
     soft:
         Whether the check may be ignored on request.
     local:
@@ -235,4 +243,7 @@ class Check:
         """
         from iallocator.constraints import words
 
+        if not self.words:
+            lack = self.lacks.amount(before, after, instance)
+            return f"lacks {words.quantity(lack, self.lacks.unit)}"
         return str(getattr(words, self.words)(before, after, instance, self.later))

@@ -98,26 +98,26 @@ def _some_must_remain(free: float, node: Node) -> float:
     return ceil(free) - 1
 
 
-_MEMORY = Resource(FREE_MEMORY, MEMORY, _some_must_remain, later=MEMORY_LATER)
-_SPACE = Resource(DISK_SPACE, DISK, _some_must_remain, later=DISK_LATER, local=True)
+_MEMORY = Resource(FREE_MEMORY, (MEMORY,), _some_must_remain, later=(MEMORY_LATER,))
+_SPACE = Resource(DISK_SPACE, (DISK,), _some_must_remain, later=(DISK_LATER,), local=True)
 _SPACE_BESIDE_RESERVE = Resource(
-    "MiB disk beside the disk reserve", DISK,
+    "MiB disk beside the disk reserve", (DISK,),
     lambda free, node: floor(free) - node.disk_reserve if node.kept_by else UNLIMITED,
-    later=DISK_LATER, local=True,
+    later=(DISK_LATER,), local=True,
 )  # fmt: skip
 _FREE_SPINDLES = Resource(
-    "own spindles", FREE_SPINDLES,
+    "own spindles", (FREE_SPINDLES,),
     lambda free, node: free if node.exclusive_storage else UNLIMITED,
-    later=FREE_SPINDLES_LATER, local=True,
+    later=(FREE_SPINDLES_LATER,), local=True,
 )  # fmt: skip
 _SPINDLES_IN_USE = Resource(
-    "shared spindles", SPINDLES,
+    "shared spindles", (SPINDLES,),
     lambda used, node: UNLIMITED if node.exclusive_storage else node.high_spindles - used,
-    later=SPINDLES_LATER, rising=True, local=True,
+    later=(SPINDLES_LATER,), rising=True, local=True,
 )  # fmt: skip
 _CPUS = Resource(
-    "cpus", CPUS, lambda used, node: floor(node.vcpu_ratio * node.total_cpus - used + AMOUNT),
-    later=CPUS_LATER, rising=True,
+    "cpus", (CPUS,), lambda used, node: floor(node.vcpu_ratio * node.total_cpus - used + AMOUNT),
+    later=(CPUS_LATER,), rising=True,
 )  # fmt: skip
 
 

@@ -323,11 +323,13 @@ class _Amounts:
                 if check.applies(node.group):
                     return False
                 continue
-            column = resource.column
-            amount = columns[column][index] + added.get((index, column), 0)
+            amount = sum(
+                columns[column][index] + added.get((index, column), 0)
+                for column in resource.columns
+            )
             if resource.taken(change) > resource.spare(amount, node):
                 return False
-            columns_used.add(column)
+            columns_used.update(resource.columns)
         for column in columns_used:
             added[index, column] = added.get((index, column), 0) + change[column]
         return True

@@ -17,11 +17,10 @@ from iallocator.solver.problem import Choice, Kind, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Nodes
-    from iallocator.constraints.checks import Resource
     from iallocator.constraints.rows import ConstraintRows
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
@@ -41,27 +40,52 @@ The memory of the instance, as a share of the memory of all instances, is added.
 _HARD = resources_of(FORCED_LIMITS)
 _SOFT = [resource for resource in resources_of(ALL_LIMITS) if resource not in _HARD]
 
-FORCED: dict[int, Resource] = {resource.column: resource for resource in _HARD}
-"""Column of the state -> the resource that it counts, for limits that no move may violate."""
 
-_BESIDE = [one for one in _SOFT if one.column in FORCED]
+class _Sum:
+    """A sum of columns of the state that limits bound; the problem has a row for each node.
 
-BESIDE: dict[int, Resource] = {
-    column: one for one in _BESIDE for column in (one.column, one.later) if column is not None
-}
-"""Column of the state -> the resource of a soft limit, where the column also has a hard limit."""
+    Attributes
+    ----------
+    columns:
+        The columns: now, or with `later`, once forthcoming instances exist.
+    hard, every:
+        The resources that the columns count: for the limits that no move may violate, and for all
+        limits.
+    """
 
-REGULAR: dict[int, Resource] = (
-    FORCED
-    | {one.later: one for one in _HARD if one.later is not None}
-    | {
-        column: one
-        for one in _SOFT
-        for column in (one.column, one.later)
-        if column is not None and one not in _BESIDE
-    }
-)
-"""Column of the state -> the resource that it counts, for all limits, hard and soft."""
+    def __init__(self, columns: tuple[int, ...], later: bool = False) -> None:
+        self.columns = columns
+        self.every = [
+            one for one in (*_HARD, *_SOFT) if columns == (one.later if later else one.columns)
+        ]
+        self.hard = [one for one in self.every if one in _HARD and not later]
+        self.rising = self.every[0].rising
+        self.local = any(one.local for one in self.every)
+
+    def spare(self, state: State, index: int, forced: bool) -> float:
+        """Return how much more node `index` can give; `forced`: by the hard limits alone."""
+        amount = sum(state.columns[column][index] for column in self.columns)
+        node = state.cluster.nodes[index]
+        resources = self.hard if forced else self.every
+        return min((one.spare(amount, node) for one in resources), default=inf)
+
+
+def _sums() -> Iterator[_Sum]:
+    """Yield each sum once: those of hard limits now, then later, then those of soft limits."""
+    keys = [(one.columns, False) for one in _HARD] + [(one.later, True) for one in _HARD]
+    keys += [key for one in _SOFT for key in ((one.columns, False), (one.later, True))]
+    for columns, later in dict.fromkeys(keys):
+        if columns:
+            yield _Sum(columns, later)
+
+
+SUMS = tuple(_sums())
+"""Every sum that a limit bounds; the number of a row is a position here."""
+
+_TERMS = [
+    (number, one.columns[0], one.columns[1:], 1 if one.rising else -1, one.local)
+    for number, one in enumerate(SUMS)
+]
 
 
 class PlacementProblem:
@@ -149,7 +173,7 @@ class PlacementProblem:
             choices = [Choice(nodes, cost, use) for (cost, nodes), use in zip(listed, uses)]
             remains = self._uses(instance, stays or disks_stay) if stays or disks_stay else {}
             if not stays:  # stopped: its disks only
-                disk = {column for column, one in REGULAR.items() if one.local and not one.rising}
+                disk = {k for k, one in enumerate(SUMS) if one.local and not one.rising}
                 remains = {
                     row: amount
                     for row, amount in remains.items()
@@ -184,7 +208,7 @@ class PlacementProblem:
         owners = {kind: one for one in self._table for kind in one.kinds}
         for row, amount in most.items():
             if row[0] == "limit":
-                spare = self._spare(*row[1:])
+                spare = SUMS[row[1]].spare(self._state, row[2], row[2] in self._forced)
             else:
                 spare = owners[row[0]].spare(row) if row[0] in owners else inf
             spare = max(spare, remaining.get(row, 0))  # no instance has to leave
@@ -199,22 +223,12 @@ class PlacementProblem:
         uses: dict[Row, float] = {}
         for role, index in enumerate(nodes):
             vector = instance.as_secondary if role else instance.as_primary
-            for column, resource in REGULAR.items():
-                if vector[column] and (instance.local or not resource.local):
-                    sign = 1 if resource.rising else -1
-                    uses["limit", column, index] = sign * vector[column]
+            for number, first, more, sign, local in _TERMS:
+                amount = vector[first]
+                for column in more:
+                    amount += vector[column]
+                if amount and (instance.local or not local):
+                    uses["limit", number, index] = sign * amount
         for constraint in self._table:
             uses |= constraint.uses(instance, nodes)
         return uses
-
-    def _spare(self, column: int, index: int) -> float:
-        """Return how much of the resource of `column` node `index` can give."""
-        forced = index in self._forced
-        resource = (FORCED if forced else REGULAR).get(column)
-        if resource is None:
-            return inf
-        amount, node = self._state.columns[column][index], self._state.cluster.nodes[index]
-        spare = resource.spare(amount, node)
-        if column in BESIDE and not forced:
-            spare = min(spare, BESIDE[column].spare(amount, node))
-        return spare

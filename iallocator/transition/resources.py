@@ -8,7 +8,7 @@ During the step the instance holds both.
 
 from __future__ import annotations
 
-from iallocator.constraints.checks import UNLIMITED
+from iallocator.constraints.checks import UNLIMITED, amount_in
 from iallocator.constraints.words import quantity
 from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
 from iallocator.model.columns import DISK, MEMORY
@@ -78,7 +78,7 @@ def room(state: State, names: Collection[str] = HARD) -> Amounts:
     for index, node in enumerate(state.cluster.nodes):
         row = state.row(index)
         for resource in enforced:
-            amount = resource.spare(row[resource.column], node)
+            amount = resource.spare(amount_in(row, resource.columns), node)
             if amount != UNLIMITED:
                 free[index, resource.name] = amount
         if state.access is not None:
@@ -99,13 +99,15 @@ def footprint(instance: Instance, place: Place | None) -> Amounts:
     for role, index in enumerate(place.nodes):
         vector = instance.as_secondary if role else instance.as_primary
         for resource in RESOURCES:
-            if resource.column == MEMORY:
+            if resource.columns == (MEMORY,):
                 if not role:
                     held[index, resource.name] = instance.memory if place.running else 0
-            elif resource.name == OWN_SPINDLES and not instance.local:
+                continue
+            if resource.name == OWN_SPINDLES and not instance.local:
                 continue  # without a limit
-            elif vector[resource.column] or (resource.column == DISK and instance.counts_disk):
-                held[index, resource.name] = resource.taken(vector)
+            taken = resource.taken(vector)
+            if taken or (resource.columns == (DISK,) and instance.counts_disk):
+                held[index, resource.name] = taken
         for pool, amount in instance.draws:
             held[index, _pool_name(pool)] = amount
     return held

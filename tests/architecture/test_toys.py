@@ -32,6 +32,9 @@ TOYS = [
     for module in (command, constraint, limit, option, request, statistic, strategy, template)
 ]
 
+LIMITS = [(limit.TOY, 1), (limit.BOTH_ROLES, 2)]
+"""Toy limits, and in how many roles they count instances."""
+
 LEFT_OUT = list(chain.from_iterable([(toy, place) for place in toy.places] for toy in TOYS))
 
 
@@ -81,11 +84,14 @@ def test_plan_of_a_toy_planner_that_breaks_a_limit_is_rejected(tmp_path: Path) -
     assert "tight" in done.stderr, done.stderr[-3000:]
 
 
-def test_toy_limit_equals_brute_force_on_generated_clusters(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("toy", "roles"), LIMITS, ids=["primaries", "both roles"])
+def test_toy_limit_equals_brute_force_on_generated_clusters(
+    toy: Toy, roles: int, tmp_path: Path
+) -> None:
     """A toy limit is enforced by requests, planners and N+1 as by brute force."""
-    every = seeds(10, 300)
+    every = seeds(6, 300)
     script = Path(limit.__file__).with_name("limit_clusters.py")
-    done = run(limit.TOY.copy(tmp_path), str(script), str(every.start), str(len(every)))
+    done = run(toy.copy(tmp_path), str(script), str(roles), str(every.start), str(len(every)))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     counts = {words: int(count) for count, words in map(_outcome, done.stdout.splitlines())}
     for mode in ("strict", "no-new", "no-worse", "off"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import ceil, floor, inf
 
+from iallocator.constraints.checks import amount_in
 from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
 from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
@@ -47,21 +48,25 @@ class Kind:
         The words of a reason.
     resource:
         The resource of `iallocator.constraints.checks`.
-    column:
-        The column of the state that counts it: now, or once forthcoming instances exist.
+    columns:
+        The columns of the state; it is their sum, now or once forthcoming instances exist.
     of_primary:
         Whether instances use it on their primary only.
     """
 
-    __slots__ = ("column", "name", "of_primary", "resource", "unit")
+    __slots__ = ("columns", "name", "of_primary", "resource", "unit")
 
     def __init__(
-        self, name: str, resource: Resource, column: int | None = None, of_primary: bool = False
+        self,
+        name: str,
+        resource: Resource,
+        columns: tuple[int, ...] = (),
+        of_primary: bool = False,
     ) -> None:
         self.name = name
         self.unit = " MiB" if resource.unit.startswith("MiB ") else ""
         self.resource = resource
-        self.column = resource.column if column is None else column
+        self.columns = columns or resource.columns
         self.of_primary = of_primary
 
     def pieces(self, instance: Instance) -> list[float]:
@@ -70,17 +75,21 @@ class Kind:
         if instance.required_nodes == 2:
             roles.append(instance.as_secondary)
         sign = 1 if self.resource.rising else -1
-        amounts = [sign * vector[self.column] for vector in roles]
+        amounts = [sign * amount_in(vector, self.columns) for vector in roles]
         return [amount for amount in amounts if amount > 0]
 
 
-_BY_COLUMN = {resource.column: resource for resource in reversed(RESOURCES)}  # hard ones win
-RAM = Kind("memory", _BY_COLUMN[MEMORY], of_primary=True)
-LATER = Kind("memory with all instances running", _BY_COLUMN[MEMORY], MEMORY_LATER, True)
-SPACE = Kind("disk", _BY_COLUMN[DISK])
-CPU = Kind("cpu", _BY_COLUMN[CPUS], of_primary=True)
-SHARED_SPINDLES = Kind("spindles", _BY_COLUMN[SPINDLES])
-OWN_SPINDLES = Kind("spindles of their own", _BY_COLUMN[FREE_SPINDLES])
+def _first(column: int) -> Resource:
+    """Return the first resource that `column` counts; hard limits are before soft ones."""
+    return next(one for one in RESOURCES if one.columns == (column,))
+
+
+RAM = Kind("memory", _first(MEMORY), of_primary=True)
+LATER = Kind("memory with all instances running", _first(MEMORY), (MEMORY_LATER,), True)
+SPACE = Kind("disk", _first(DISK))
+CPU = Kind("cpu", _first(CPUS), of_primary=True)
+SHARED_SPINDLES = Kind("spindles", _first(SPINDLES))
+OWN_SPINDLES = Kind("spindles of their own", _first(FREE_SPINDLES))
 
 _NAMED = (RAM, LATER, SPACE, CPU, SHARED_SPINDLES, OWN_SPINDLES)
 
@@ -89,7 +98,7 @@ KINDS = (
     *(
         Kind(one.name, one)
         for one in RESOURCES
-        if one.column not in {kind.column for kind in _NAMED}
+        if one not in [kind.resource for kind in _NAMED] and one.columns != SPACE.columns
     ),
 )
 """Every resource; those that decide most often come first."""
@@ -201,7 +210,7 @@ def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> floa
     `soft`: whether soft limits are enforced.
     """
     state, node = context.state, context.cluster.nodes[index]
-    held = state.columns[kind.column][index]
+    held = sum(state.columns[column][index] for column in kind.columns)
     spare = kind.resource.spare(held, node)
     if kind.resource in _HARD and not kind.resource.rising:
         if kind is OWN_SPINDLES:

@@ -1,7 +1,8 @@
-"""Compare the toy limit with brute force on generated clusters: requests, planners, N+1.
+"""Compare a toy limit with brute force on generated clusters: requests, planners, N+1.
 
-Run by `test_toys.py` with a copy of the package that has the toy limit, as ``limit_clusters.py
-START COUNT``: with the clusters of these seeds.
+Run by `test_toys.py` with a copy of the package that has a toy limit, as ``limit_clusters.py
+ROLES START COUNT``: with the clusters of these seeds. ROLES is 1 if the limit counts the primaries
+of a node, 2 if it counts the instances in both roles.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import product
+from json import loads
 from random import Random
 
-from tests.builders import Json, allocate, cluster, instance
-from tests.command import json_of, respond
+from tests.builders import Json, allocate, as_bytes, cluster, instance
+from tests.command import json_of, respond, run
 
 MODES = ("strict", "no-new", "no-worse")
 LARGE = 10**6
@@ -25,15 +27,19 @@ Places = Mapping[str, tuple[str, ...]]
 Loss = tuple[int, int]
 """The least number of lost instances, and the least MiB of lost instances."""
 
+Item = tuple[int, list[str], int]
+"""The MiB of an instance, the nodes where it may restart, and the slots that it takes there."""
+
 
 class Scenario:
     """A tight cluster, and what brute force computes about it.
 
-    A node with the tag ``most:N`` may be the primary of N instances. Instances are on shared
-    storage or drbd; if ``equal``, all have one size.
+    A node with the tag ``most:N`` may be the primary of N instances; with two `roles`, it may have
+    N instances. Instances are on shared storage or drbd; if ``equal``, all have one size.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, roles: int) -> None:
+        self.roles = roles
         rng = Random(f"limit/{seed}")
         self.groups = {"a": 2, "b": 2} if rng.random() < 0.3 else {"a": rng.choice((3, 3, 4))}
         names = [f"node{k}" for k in range(1, sum(self.groups.values()) + 1)]
@@ -60,9 +66,11 @@ class Scenario:
         self.document = cluster(
             self.groups, memory=self.memory, disk=LARGE, cpus=64, instances=residents
         )
-        for name, most in self.most.items():
-            self.document["nodes"][name]["tags"] = [f"most:{most}"]
         self.before: Places = {name: tuple(one["nodes"]) for name, one in residents.items()}
+        for name in names:
+            counted = [name in nodes[:roles] for nodes in self.before.values()]
+            self.most[name] = max(self.most[name], sum(counted))
+            self.document["nodes"][name]["tags"] = [f"most:{self.most[name]}"]
         self.size = 200 if self.equal else rng.choice((100, 300))
         self.template = "rbd" if self.shared else rng.choice(("rbd", "drbd"))
         self.sizes["new"] = self.size
@@ -76,8 +84,9 @@ class Scenario:
         found = {}
         for name, most in self.most.items():
             own = [self.sizes[one] for one, nodes in places.items() if nodes[0] == name]
+            counted = [name in nodes[: self.roles] for nodes in places.values()]
             if name != without:
-                found[name] = self.memory - sum(own) - 1, most - len(own)
+                found[name] = self.memory - sum(own) - 1, most - sum(counted)
         return found
 
     def kept(self, places: Places) -> bool:
@@ -90,7 +99,8 @@ class Scenario:
         for one, nodes in places.items():
             if nodes[0] == failed:
                 others = [name for name in self.peers(failed) if name != failed]
-                items.append((self.sizes[one], list(nodes[1:]) if len(nodes) > 1 else others))
+                taken = 0 if self.roles > 1 and len(nodes) > 1 else 1
+                items.append((self.sizes[one], list(nodes[1:]) or others, taken))
         return least(items, self.room(places, failed))
 
     def decided(self, mode: str) -> bool:
@@ -124,26 +134,26 @@ class Scenario:
         return found
 
 
-def least(items: list[tuple[int, list[str]]], room: dict[str, tuple[int, int]]) -> Loss:
-    """Return the least number of items (MiB, nodes) that do not fit, and their least MiB."""
+def least(items: list[Item], room: dict[str, tuple[int, int]]) -> Loss:
+    """Return the least number of items that do not fit, and their least MiB."""
     found = [
-        (chosen.count(None), sum(size for (size, _), one in zip(items, chosen) if one is None))
-        for chosen in product(*([None, *targets] for _, targets in items))
+        (chosen.count(None), sum(size for (size, *_), one in zip(items, chosen) if one is None))
+        for chosen in product(*([None, *targets] for _, targets, _ in items))
         if _fit(items, chosen, room)
     ]
     return min(count for count, _ in found), min(size for _, size in found)
 
 
 def _fit(
-    items: list[tuple[int, list[str]]],
+    items: list[Item],
     chosen: tuple[str | None, ...],
     room: dict[str, tuple[int, int]],
 ) -> bool:
     """Return whether each node has memory and slots for the items that `chosen` puts on it."""
     for name in set(chosen) - {None}:
-        taken = [size for (size, _), one in zip(items, chosen) if one == name]
+        here = [item for item, one in zip(items, chosen) if one == name]
         free, slots = room[str(name)]
-        if free < sum(taken) or slots < len(taken):
+        if free < sum(size for size, *_ in here) or slots < sum(taken for *_, taken in here):
             return False
     return True
 
@@ -183,7 +193,7 @@ def evacuation(scenario: Scenario) -> Iterator[str]:
         others = {one: nodes for one, nodes in scenario.before.items() if one not in leaving}
         if scenario.shared:
             targets = [one for one in scenario.peers(name) if one != name]
-            items = [(scenario.sizes[one], targets) for one in leaving]
+            items = [(scenario.sizes[one], targets, 1) for one in leaving]
             assert len(failed) == least(items, scenario.room(others))[0], (name, moved, failed)
         yield f"evacuate {'some' if failed else 'all'}"
 
@@ -202,9 +212,9 @@ def batch(scenario: Scenario) -> Iterator[str]:
     after = {**scenario.before, **{name: tuple(nodes) for name, nodes in placed}}
     assert scenario.kept(after), placed
     if scenario.shared:
-        fewest = least([(scenario.size, list(scenario.most))] * 3, scenario.room(scenario.before))[
-            0
-        ]
+        fewest = least(
+            [(scenario.size, list(scenario.most), 1)] * 3, scenario.room(scenario.before)
+        )[0]
         assert len(failed) == fewest, answer
     yield f"batch {len(placed)}"
 
@@ -244,12 +254,117 @@ def plans(scenario: Scenario) -> Iterator[str]:
         yield f"{command} {mode} {'moves' if plan['moves'] else 'stays'}"
 
 
-def main(start: int, count: int) -> None:
+def filling(scenario: Scenario) -> Iterator[str]:
+    """Yield the result of capacity in every mode: each of its instances keeps limits and N+1."""
+    size = f"--standard-alloc=10m,{scenario.size}m,1"
+    for mode in (*MODES, "off"):
+        words = (f"--n1={mode}", size, f"--disk-template={scenario.template}")
+        found = json_of("capacity", *words, document=scenario.document)["standard"]
+        where = scenario.before
+        for one in found["instances"]:
+            scenario.sizes[one["instance"]] = scenario.size
+            after = {**where, one["instance"]: tuple(one["nodes"])}
+            assert scenario.kept(after), (mode, one)
+            assert not scenario.bad(mode, where, after, {scenario.group[one["nodes"][0]]}), (
+                mode,
+                one,
+            )
+            where = after
+        if scenario.equal and scenario.template == "rbd" and scenario.decided(mode):
+            for name in scenario.most:
+                after = {**where, "new": (name,)}
+                assert not scenario.kept(after) or scenario.bad(mode, where, after), (mode, name)
+        yield f"fill {mode} {'0' if not found['count'] else 'more'}"
+
+
+def failures(scenario: Scenario) -> Iterator[str]:
+    """Yield whether `check` reports failures: as many as brute force finds."""
+    done = run("check", "--no-simulation", "--json", stdin=as_bytes(scenario.document))
+    for one in loads(done.stdout)["groups"]:
+        lost = sum(
+            scenario.loss(scenario.before, name) != (0, 0)
+            for name in scenario.most
+            if scenario.group[name] == one["group"]
+        )
+        reported = one["problems"]["global_n1"]
+        assert reported == lost if scenario.shared and scenario.equal else reported >= lost, one
+        yield f"check {'lost' if lost else 'tolerated'}"
+
+
+def whole_placement(scenario: Scenario) -> Iterator[str]:
+    """Yield the result of `place`: limits and N+1 hold for the instances that run."""
+    for mode in (*MODES, "off"):
+        plan = json_of("place", "--verify-plan", f"--n1={mode}", document=scenario.document)
+        where = dict(scenario.before)
+        for step in plan["transition"]["steps"] if scenario.shared else ():
+            where[step["instance"]] = tuple(step.get("to") or where[step["instance"]])
+            assert scenario.kept(where), (mode, step)
+        where |= {move["instance"]: tuple(move["to"]) for move in plan["moves"]}
+        where = {name: nodes for name, nodes in where.items() if plan["placement"].get(name)}
+        assert scenario.kept(where), (mode, where)
+        if plan["moves"] and (mode != "strict" or scenario.shared):
+            assert not scenario.bad(mode, scenario.before, where), (mode, where)
+        yield f"place {mode} {'moves' if plan['moves'] else 'stays'}"
+
+
+def reboots(scenario: Scenario) -> Iterator[str]:
+    """Yield the number of groups of nodes that reboot together: every move keeps the limits."""
+    words = ("reboot", "--master-node=node1", "--json", "--verify-plan", "--n1=off")
+    done = run(*words, stdin=as_bytes(scenario.document))
+    assert b"rejected" not in done.stderr, done.stderr
+    where = dict(scenario.before)
+    plan = loads(done.stdout or b'{"moves": [], "reboots": []}')
+    for move in plan["moves"]:
+        where[move["instance"]] = tuple(move["to"])
+        assert scenario.kept(where), move
+    yield f"reboot {len(plan['reboots'])}"
+
+
+def more_room(scenario: Scenario) -> Iterator[str]:
+    """Yield the result of `make-room`: at most two moves make the request fit."""
+    request = allocate(scenario.document, memory=scenario.size, disk=10, disk_template="rbd")
+    for mode in (*MODES, "off"):
+        words = ("make-room", "--json", "--make-room=2", f"--n1={mode}")
+        done = run(*words, stdin=as_bytes(request))
+        moves = loads(done.stdout)["moves"] if done.stdout else []
+        where = dict(scenario.before)
+        for move in moves:
+            where[move["instance"]] = tuple(move["to"])
+            assert scenario.kept(where), (mode, move)
+        if moves:
+            assert _fits(scenario, where), (mode, moves)
+        elif mode == "off" and scenario.shared and not _fits(scenario, where):
+            assert not _fits_after(scenario, where, 2), mode
+        yield f"make-room {mode} {len(moves)}"
+
+
+def _fits(scenario: Scenario, where: Places) -> bool:
+    """Return whether the new instance fits on a node, without N+1."""
+    return any(scenario.kept({**where, "new": (name,)}) for name in scenario.most)
+
+
+def _fits_after(scenario: Scenario, where: Places, moves: int) -> bool:
+    """Return whether the new instance fits after at most `moves` moves within groups."""
+    if _fits(scenario, where):
+        return True
+    return moves > 0 and any(
+        _fits_after(scenario, after, moves - 1)
+        for one, (home,) in where.items()
+        for target in scenario.peers(home)
+        if scenario.kept(after := {**where, one: (target,)})
+    )
+
+
+PATHS = (allocation, evacuation, batch, capacity, filling, plans, failures, whole_placement,
+         reboots, more_room)  # fmt: skip
+
+
+def main(roles: int, start: int, count: int) -> None:
     """Check the clusters of `count` seeds, and print how often each result occurred."""
     outcomes: Counter[str] = Counter()
     for seed in range(start, start + count):
-        for path in (allocation, evacuation, batch, capacity, plans):
-            scenario = Scenario(seed)
+        for path in PATHS:
+            scenario = Scenario(seed, roles)
             try:
                 outcomes.update(path(scenario))
             except AssertionError as error:
@@ -259,4 +374,4 @@ def main(start: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from itertools import product
 from operator import le
+from pathlib import Path
 
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
@@ -129,12 +130,18 @@ def words() -> None:
     """Check that a rejection has the reason and the numbers."""
     request = allocate_rbd(scenario([1, 2], [1, 1]), memory=100)
     text = printed("explain", "--n1=off", document=request)
-    assert "FailCount: is the primary of 1 instances, 1 are allowed" in text, text
+    assert "FailCount: lacks 1 place for instances" in text, text
     assert "1 × FailCount (number of instances)" in text, text
     full = allocate_rbd(scenario([1, 1], [1, 1]), memory=100)
     assert "closest: node1 lacks 1 place for instances" in respond(full, "--n1=off")["info"]
 
 
+def page() -> None:
+    """Check that the page of failure reasons has a row for the new reason."""
+    rows = Path("docs/reference/failure-reasons.md").read_text(encoding="utf-8").splitlines()
+    assert any(row.startswith(f"| `{REASON}` |") for row in rows)
+
+
 if __name__ == "__main__":
-    for path in (allocation, exact_search, moves, planners, transition, capacity, n1, words):
+    for path in (allocation, exact_search, moves, planners, transition, capacity, n1, words, page):
         path()
