@@ -9,6 +9,7 @@ from iallocator.calls.history import logged_calls
 from iallocator.commands.capacity import capacity_options
 from iallocator.commands.command import Result, enforced_relations
 from iallocator.commands.progress import progress_line
+from iallocator.commands.rescue_watch import WATCH_FOLDER, Rescues
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.documents.cluster_facts import Examination
 from iallocator.documents.metrics import (
@@ -16,6 +17,7 @@ from iallocator.documents.metrics import (
     capacity_metrics,
     health_metrics,
     request_metrics,
+    rescue_metrics,
     unresponsive_nodes_metric,
 )
 from iallocator.errors import INCOMPLETE, tell
@@ -72,6 +74,10 @@ def metrics(command: Command, deadline: Deadline) -> Result:
         state_folder = os.path.dirname(default_path("maintain", ""))
         campaign = CampaignState.latest(state_folder, cluster.name)
         metric_list += campaign_metrics(campaign.progress()) if campaign else []
+        rescues = Rescues(cluster, os.path.dirname(default_path("rescue", "")), WATCH_FOLDER)
+        metric_list += rescue_metrics(
+            cluster, rescues.rescued, rescues.report, rescues.begun, rescues.watch
+        )
     return Measured(metric_list, command, late)
 
 

@@ -13,28 +13,35 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from time import strftime, time
 from typing import Any
 
 from iallocator.commands.execution import records_in
-from iallocator.errors import UsageError, tell
+from iallocator.errors import RequestError, UsageError, tell
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.records import FAILED, REJECTED
-from iallocator.execution.report import complete
+from iallocator.execution.report import complete, execution_document
 from iallocator.files import write_file
 from iallocator.model.state import State
 from iallocator.planners.repair.rescue import QuietResult, nodes_to_watch
+from iallocator.transition.step import FENCE, OFFLINE
+from iallocator.wire.fields import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
+    from iallocator.aliases import Json
     from iallocator.commands.command import Command
     from iallocator.commands.planner_options import Rescue
     from iallocator.model.cluster import Cluster, Node
     from iallocator.planners.result import PlanResult
 
-__all__ = ["WatchState", "begun_rescue", "watched"]
+__all__ = ["WATCH_FOLDER", "Rescues", "WatchState", "begun_rescue", "watched"]
+
+WATCH_FOLDER = "/var/lib/iallocator/rescue"
+"""The default folder for the state of the watch, and for the journals of its rescues."""
 
 FILE = "state.json"
 
@@ -97,6 +104,73 @@ class WatchState:
         if complete(records):
             return DONE
         return STUCK if records.in_state(FAILED, REJECTED) else BEGUN
+
+
+class Rescues:
+    """Represent the rescues of nodes of a cluster that left journals on this machine.
+
+    Attributes
+    ----------
+    rescued:
+        Name of each rescued node that is offline now -> when its last rescue began.
+    report:
+        The progress of the last rescue, as plain data; None for none.
+    begun:
+        When the last rescue began; 0 for none.
+    watch:
+        The time at which the watch stored its state, and how many nodes were ``silent`` and not
+        rescued, or ``rescued`` and not back; None if the watch never ran.
+
+    Times are in seconds since 1970. Files that cannot be read are left out.
+    """
+
+    report: Json | None = None
+    begun = 0.0
+    watch: Json | None = None
+
+    def __init__(self, cluster: Cluster, folder: str, watch_folder: str = WATCH_FOLDER) -> None:
+        self.rescued: dict[str, float] = {}
+        with suppress(OSError, UsageError):
+            moment = os.path.getmtime(os.path.join(watch_folder, FILE))
+            state = WatchState(watch_folder)
+            silent = state.probes.keys() - state.rescued.keys()
+            self.watch = {
+                "time": round(moment), "silent": len(silent), "rescued": len(state.rescued)
+            }  # fmt: skip
+        offline = {node.name for node in cluster.nodes if node.offline}
+        offline -= {*cluster.assumed_offline}
+        paths = [*_journals(folder, "rescue-"), *_journals(watch_folder, "")]
+        for _, path in sorted(paths, reverse=True):
+            with suppress(UsageError, RequestError):
+                self._add(path, cluster.name, offline)
+            if self.report is not None and offline <= self.rescued.keys():
+                break
+
+    def _add(self, path: str, cluster: str, offline: Collection[str]) -> None:
+        """Add the rescue in a journal, if it is one of `cluster`; later rescues are added first.
+
+        A journal of ``rescue --return`` marks no node offline, and fences none: it is left out.
+        """
+        head, records = records_in(path)
+        dead = {
+            step["node"] for job in records.whole.values() for step in job.steps
+            if step["kind"] in (FENCE, OFFLINE)
+        }  # fmt: skip
+        if head["command"] != "rescue" or head["cluster"] != cluster or not dead:
+            return
+        begun = number(head, "time")
+        for name in dead.intersection(offline):
+            self.rescued.setdefault(name, begun)
+        if self.report is None:
+            self.report, self.begun = execution_document(head, records, None), begun
+
+
+def _journals(folder: str, prefix: str) -> Iterator[tuple[float, str]]:
+    """Yield the time of the last change and the path of each journal in `folder`."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.startswith(prefix) and entry.name.endswith(".journal"):
+                yield entry.stat().st_mtime, entry.path
 
 
 def begun_rescue(settings: Rescue) -> tuple[str, Collection[str]]:

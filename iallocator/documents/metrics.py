@@ -42,6 +42,7 @@ __all__ = [
     "job_metrics",
     "plan_metrics",
     "request_metrics",
+    "rescue_metrics",
     "source_metrics",
     "unresponsive_nodes_metric",
 ]  # fmt: skip
@@ -125,6 +126,25 @@ METRICS = {
         GAUGE, "Estimated time until the campaign ends; 0 if it is not known."
     ),
     "plan_jobs": Description(GAUGE, "Jobs of the executed plan, by state."),
+    "rescue_watch_timestamp_seconds": Description(
+        GAUGE, "When rescue --watch last counted the nodes that do not answer."
+    ),
+    "rescue_nodes": Description(
+        GAUGE, "Nodes that rescue --watch counts: silent, or rescued and not back."
+    ),
+    "rescue_node_timestamp_seconds": Description(
+        GAUGE, "When a node that is still offline was rescued, in seconds since 1970."
+    ),
+    "rescue_instances": Description(
+        GAUGE,
+        "Instances on rescued nodes that are still offline: not saved (primary there), or degraded "
+        "(secondary there).",
+    ),
+    "rescue_jobs": Description(GAUGE, "Jobs of the last rescue of a node, by state."),
+    "rescue_complete": Description(GAUGE, "1 if the last rescue of a node is complete, else 0."),
+    "rescue_begun_timestamp_seconds": Description(
+        GAUGE, "When the last rescue of a node began, in seconds since 1970."
+    ),
 }
 """Name of a metric without its prefix -> its description."""
 
@@ -339,6 +359,69 @@ def campaign_metrics(progress: Json) -> list[Json]:
         _metric("campaign_begun_timestamp_seconds", [({}, progress["begun"])]),
         _metric("campaign_remaining_seconds", [({}, progress["estimated_seconds"])]),
     ]
+
+
+def rescue_metrics(
+    cluster: Cluster,
+    rescued: Mapping[str, float],
+    report: Json | None,
+    begun: float,
+    watch: Json | None,
+) -> list[Json]:
+    """Return metrics of the rescues of dead nodes; none if there was no rescue and no watch.
+
+    Parameters
+    ----------
+    cluster:
+        The cluster as it is now.
+    rescued:
+        Name of each rescued node that is still offline -> when its rescue began.
+    report:
+        The progress of the last rescue, as `execution_document` returns it; None for none.
+    begun:
+        When the last rescue began.
+    watch:
+        What ``rescue --watch`` stored last: its ``time``, and the numbers of nodes that are
+        ``silent`` and ``rescued``; None if it never ran.
+
+    Times are in seconds since 1970.
+    """
+    metrics = []
+    if watch is not None:
+        states = [({"state": word}, watch[word]) for word in ("silent", "rescued")]
+        metrics += [
+            _metric("rescue_watch_timestamp_seconds", [({}, watch["time"])]),
+            _metric("rescue_nodes", states),
+        ]
+    if report is not None:
+        counts = Counter(job["state"] for job in report["jobs"])
+        metrics += [
+            _metric("rescue_jobs", [({"state": word}, n) for word, n in sorted(counts.items())]),
+            _metric("rescue_complete", [({}, int(report["complete"]))]),
+            _metric("rescue_begun_timestamp_seconds", [({}, begun)]),
+        ]
+    if not metrics:
+        return []
+    group_of = {node.name: node.group.name for node in cluster.nodes}
+    if rescued:
+        times = [
+            ({"group": group_of[name], "node": name}, moment)
+            for name, moment in sorted(rescued.items())
+        ]
+        metrics.append(_metric("rescue_node_timestamp_seconds", times))
+    amounts: Counter[tuple[str, str]] = Counter()
+    for one in cluster.instances:
+        names = cluster.node_names(one.nodes)
+        for name, state in zip(names, ("unsaved", "degraded")):
+            if name in rescued:
+                amounts[group_of[names[0]], state] += 1
+                break
+    rows = [
+        ({"group": one.name, "state": state}, amounts[one.name, state])
+        for one in cluster.groups if one.nodes
+        for state in ("unsaved", "degraded")
+    ]  # fmt: skip
+    return [*metrics, _metric("rescue_instances", rows)]
 
 
 def job_metrics(command: str, report: Json) -> list[Json]:

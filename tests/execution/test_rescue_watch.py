@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from iallocator.execution.runner import Waves
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import complaint, json_of, run
 from tests.live.cluster_answers import node as live_node
+from tests.patience import PATIENCE
 from tests.schemas import conforms
 
 from .running import Running, running
@@ -314,3 +316,79 @@ def test_return_of_a_file_is_only_planned() -> None:
     document["nodes"]["node3"]["offline"] = True
     done = run("rescue", "node3", "--return", "-C", stdin=as_bytes(document))
     assert "gnt-node modify --offline=no node3" in done.stdout.decode()
+
+
+def metrics_of(folder: Path, world: Running, capsys: Capture) -> dict[str, float]:
+    """Return the metrics of rescues of a running cluster: name with labels -> value."""
+    capsys.readouterr()
+    assert main(["metrics", f"-L{world.path}", "--no-capacity"]) == 0
+    rows = [line.rsplit(" ", 1) for line in capsys.readouterr().out.splitlines()]
+    return {
+        name.removeprefix("iallocator_"): float(value)
+        for name, value in rows if name.startswith("iallocator_rescue_")
+    }  # fmt: skip
+
+
+@pytest.fixture
+def states_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `metrics` find journals and the state of the watch in the folder of the test."""
+    monkeypatch.setattr("iallocator.commands.metrics.WATCH_FOLDER", str(tmp_path / "state"))
+    monkeypatch.setattr(
+        "iallocator.commands.metrics.default_path", lambda *_: str(tmp_path / "x.journal")
+    )
+
+
+@pytest.mark.usefixtures("states_here")
+def test_metrics_have_the_state_of_the_watch_and_of_its_rescue(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """`metrics` counts silent and rescued nodes, jobs, and instances that are not saved."""
+    (tmp_path / "other").mkdir()
+    with running(tmp_path / "other", tagged()) as world:
+        world.found("node2").update(live_node("node2"), offline=True)
+        assert metrics_of(tmp_path, world, capsys) == {}  # an offline node that was not rescued
+        assert not (tmp_path / "state").exists()
+    with running(tmp_path, tagged()) as world:
+        watch(tmp_path, world)
+        before = metrics_of(tmp_path, world, capsys)
+        assert before['rescue_nodes{state="silent"}'] == 1
+        assert before["rescue_watch_timestamp_seconds"] == pytest.approx(time(), abs=PATIENCE)
+        assert "rescue_complete" not in before
+        for _ in range(2):
+            watch(tmp_path, world)
+        begun = json.loads(Path(state_of(tmp_path)["journal"]).read_text().split("\n")[0])["time"]
+        found = metrics_of(tmp_path, world, capsys)
+        assert found['rescue_nodes{state="silent"}'] == 0
+        assert found['rescue_nodes{state="rescued"}'] == 1
+        assert found["rescue_complete"] == 1
+        assert found['rescue_jobs{state="done"}'] >= 5
+        assert found["rescue_begun_timestamp_seconds"] == begun
+        (node,) = [name for name in found if name.startswith("rescue_node_timestamp_seconds")]
+        assert 'node="node2"' in node
+        assert found[node] == begun
+        unsaved = [v for name, v in found.items() if 'state="unsaved"' in name]
+        assert sum(unsaved) == 1  # the plain instance
+        assert sum(v for name, v in found.items() if 'state="degraded"' in name) == 0
+        heal(world, "node2")
+        world.found("node2")["offline"] = False
+        watch(tmp_path, world)
+        back = metrics_of(tmp_path, world, capsys)
+        assert back['rescue_nodes{state="rescued"}'] == 0
+        assert node not in back
+        assert sum(v for name, v in back.items() if name.startswith("rescue_instances")) == 0
+        assert back["rescue_complete"] == 1
+
+
+@pytest.mark.usefixtures("states_here")
+def test_metrics_have_a_rescue_that_failed(tmp_path: Path, capsys: Capture) -> None:
+    """`metrics` reports a rescue by hand that is not complete; damaged journals are left out."""
+    with running(tmp_path, sick(oob_program=OOB)) as world:
+        world.broken_power.add("node2")
+        (tmp_path / "rescue-2.journal").write_text('{"event":"begin"')
+        journal = tmp_path / "rescue-1.journal"
+        words = ["rescue", "node2", f"-L{world.path}", "-X", f"--journal={journal}"]
+        assert main(words) == 1
+        found = metrics_of(tmp_path, world, capsys)
+    assert found["rescue_complete"] == 0
+    assert found['rescue_jobs{state="failed"}'] == 1
+    assert not any(name.startswith(("rescue_nodes", "rescue_watch")) for name in found)
