@@ -28,6 +28,7 @@ from scenario import (
     reading,
     rescuing,
     returning,
+    steadying,
     trace,
     upkeep,
     volumes,
@@ -57,6 +58,7 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "rescuing": lambda run, _: rescuing.rescuing(run),
     "volumes": lambda run, _: volumes.volumes(run),
     "maintaining": lambda run, _: maintaining.maintaining(run),
+    "steadying": lambda run, _: steadying.steadying(run),
     "manual": lambda run, _: manual.manual(run),
 }
 """Name -> function of a section; its parameter is the options of the allocator.
@@ -73,6 +75,7 @@ _BEYOND_HAIL = (
     "rescuing",
     "volumes",
     "maintaining",
+    "steadying",
     "manual",
 )
 """Sections that use features which hail does not have."""
