@@ -36,12 +36,15 @@ class Group:
         The indices of the group's nodes in `Cluster.nodes`.
     exclusive:
         True if some node of the group has exclusive storage.
+    listed_networks:
+        The uuids of the networks in the order of the source.
     """
 
     __slots__ = (
         "alloc_policy",
         "exclusive",
         "index",
+        "listed_networks",
         "name",
         "networks",
         "nodes",
@@ -66,6 +69,7 @@ class Group:
         self.policy = policy
         self.alloc_policy = alloc_policy
         self.networks = frozenset(networks)
+        self.listed_networks = tuple(networks)
         self.tags = tags
         self.nodes: list[int] = []
         self.exclusive = False

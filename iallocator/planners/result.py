@@ -228,12 +228,20 @@ class PlanResult:
 
         The sets are in an order that the dependencies of the steps allow.
         """
+        order = self.transition.sequence or range(len(self.moves))
+        return self._job_sets(order)
+
+    def job_sets_from_end(self) -> list[list[int]]:
+        """Return such sets as hbal does: from the last move on, so that the last set is large."""
+        order = self.transition.sequence or range(len(self.moves))
+        return [one[::-1] for one in reversed(self._job_sets(order[::-1]))]
+
+    def _job_sets(self, order: Sequence[int]) -> list[list[int]]:
+        """Return sets of positions of moves that share no node; moves are taken in this `order`."""
         from iallocator.ganeti.jobs import job_sets
 
         moves = self.moves
-        order = self.transition.sequence or range(len(moves))
-        sets = job_sets([moves[position].nodes for position in order])
-        return [[order[k] for k in one] for one in sets]
+        return [[order[k] for k in one] for one in job_sets([moves[k].nodes for k in order])]
 
     def row(self, group: Group) -> GroupRow:
         """Return the report on `group`."""

@@ -41,8 +41,8 @@ def write_text(
     backwards:
         Whether `cluster` was read in the order of hail; then the order of its lists is reversed.
     reported:
-        Whether the free memory of nodes is the reported one, as htools write it; otherwise, it is
-        computed from `state`.
+        Whether the free memory of nodes is the reported one, and networks have the order of the
+        source, as htools write them; otherwise, free memory is computed from `state`.
     group:
         The only group of which nodes and instances are written; None for all.
 
@@ -68,7 +68,7 @@ def write_text(
                 _cell(group.uuid),
                 group.alloc_policy,
                 _cells(group.tags),
-                _cells(sorted(group.networks)),
+                _cells(group.listed_networks if reported else sorted(group.networks)),
             )
             for group in cluster.groups
         ],

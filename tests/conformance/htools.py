@@ -59,7 +59,7 @@ def neutral(text: str, folder: str) -> str:
     """Return `text` without versions, help texts and folders, which may differ."""
     text = text.replace(folder, "FOLDER")
     text = re.sub(r"(?s)\nUsage: .*", "\nUSAGE", text)  # help texts are our own
-    text = re.sub(r"(?m)^(    --?[-a-z]+\S*)  .*$", r"\1", text)
+    text = re.sub(r"(?m)^( +(?:-\S+(?: [A-Z]+)? +)?--[-a-z]+\S*)  .*$", r"\1", text)
     text = re.sub(r"\(ganeti\) version \S+", "(ganeti) version V", text)
     text = re.sub(r"^(compiled with ghc|iallocator) \S+$", "BUILD", text, flags=re.MULTILINE)
     return re.sub(r"^running on .*$", "MACHINE", text, flags=re.MULTILINE)

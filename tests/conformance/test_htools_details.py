@@ -8,9 +8,11 @@ from random import Random
 
 import pytest
 
+from iallocator.compat.htools.programs import PROGRAMS
 from tests.seeds import seeds
 
-from .command_lines import Case, case, tight_request
+from .command_lines import OPTIONS, SHORT, Case, case, tight_request
+from .documents import document
 from .htools import ours, theirs
 
 installed = pytest.mark.skipif(shutil.which("hbal") is None, reason="htools are not installed")
@@ -210,3 +212,180 @@ def test_ratios_of_policies_are_written_as_by_the_original(ratio: str) -> None:
     text = SEVERAL.replace("|drbd,plain,rbd|4.0|32.0", f"|drbd,plain,rbd|4.0|{ratio}")
     one = Case("hbal", ("-t", "c.data", "-G", "g1", "-S", "saved", "-v", "-v"), {"c.data": text})
     assert ours(one) == theirs(one)
+
+
+def alike_nodes(seed: int) -> str:
+    """Return a cluster of equal nodes with few sizes of instances: many scores are equal."""
+    rng = Random(f"alike nodes/{seed}")
+    count, template = rng.randint(3, 12), rng.choice(["drbd", "drbd", "rbd"])
+    sizes = rng.choice([[(1024, 51200)], [(1024, 51200), (2048, 10240)], [(512, 1000), (3000, 77)]])
+    free, disk, instances = [16384] * count, [409600] * count, ""
+    for number in range(rng.randint(count // 2, 3 * count)):
+        memory, space = rng.choice(sizes)
+        first, second = rng.sample(range(count), 2)
+        free[first] -= memory
+        mirror = ""
+        if template == "drbd":
+            mirror = f"n{second:02}"
+            disk[first] -= space
+            disk[second] -= space
+        instances += (
+            f"i{number:02}|{memory}|{space}|1|running|Y|n{first:02}|{mirror}|{template}||1|-\n"
+        )
+    nodes = "".join(
+        f"n{k:02}|16384|0|{free[k]}|409600|{disk[k]}|16|N|u|1||N|0|1|1.0\n" for k in range(count)
+    )
+    return f"g|u|preferred||\n\n{nodes}\n{instances}\n\n"
+
+
+@installed
+@pytest.mark.parametrize("seed", [2, 11, 16, 20, 30])
+def test_hbal_chooses_between_equal_scores_as_the_original(seed: int) -> None:
+    """Of moves with scores that differ by rounding only, `hbal` makes that of the original."""
+    one = Case("hbal", ("-t", "c.data", "-l", "8"), {"c.data": alike_nodes(seed)})
+    assert ours(one) == theirs(one)
+
+
+@installed
+def test_hbal_prints_sums_after_commands_as_the_original() -> None:
+    """`hbal -vvv -C` prints the free amounts after the commands, as the original."""
+    one = Case("hbal", ("-t", "c.data", "-vvv", "-C"), {"c.data": alike_nodes(2)})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize(
+    "status", ["running", "ERROR_up", "ERROR_down", "ERROR_nodedown", "ERROR_wrongnode"]
+)
+def test_commands_fail_over_instances_that_do_not_run_as_the_original(status: str) -> None:
+    """`hbal -C` migrates instances that run, and fails others over, as the original."""
+    text = alike_nodes(2).replace("|running|", f"|{status}|")
+    one = Case("hbal", ("-t", "c.data", "-C"), {"c.data": text})
+    assert "gnt-instance" in theirs(one).out
+    assert ours(one) == theirs(one)
+
+
+MIGRATING = """g|u|preferred||
+
+n1|16384|0|12288|90000|80000|8|M|u|1|kvm:1|N|0|1|1.0
+n2|16384|0|15360|90000|80000|8|N|u|1||N|0|1|1.0
+n3|2048|0|1024|90000|80000|8|N|u|1||N|0|1|1.0
+
+i1|4096|1000|1|running|Y|n1||plain||1|-
+i2|1024|1000|1|running|Y|n2|n3|drbd||1|-
+i3|1024|1000|1|running|Y|n3|n2|drbd||1|-
+
+htools:migration:kvm
+
+"""
+"""A node with a migration tag, and a node without memory for another instance."""
+
+
+@installed
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--print-moves", "-On2 -Ssaved", "-Ssaved -Gnothing", "-On3 -Ssaved -Gnothing", "-Onothing",
+        "--full-evacuation --print-moves", "-vvv -On2",
+        "--full-evacuation --ignore-non-redundant -vvv",
+    ],
+)  # fmt: skip
+def test_hroller_moves_and_fails_as_the_original(words: str) -> None:
+    """`hroller` ignores migration tags, saves the cluster as read, and fails as the original."""
+    one = Case("hroller", ("-t", "c.data", *words.split()), {"c.data": MIGRATING})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize(
+    "words", ["hbal -vv", "hinfo -p", "hinfo -q", "hspace -l1", "hcheck --machine-readable",
+              "hinfo --static-kvm-node-memory=512", "hbal --exclude-instances=nothing"],
+)  # fmt: skip
+def test_cluster_of_a_message_is_read_as_by_the_original(words: str) -> None:
+    """With -I, warnings about the message come first; its policy of the cluster has no effect."""
+    message = {**document(810046, "allocate"), "instances": {}}
+    for number, node in enumerate(message["nodes"].values()):
+        node["free_memory"] = node.get("total_memory", 0) - 1024 * number
+    program, *options = words.split()
+    one = Case(program, ("-I", "r.json", *options), {"r.json": json.dumps(message)})
+    assert ours(one) == theirs(one)
+
+
+@installed
+def test_hail_saves_new_instances_and_networks_in_the_order_of_the_original() -> None:
+    """`hail -S` writes networks in the order of the message, and several new instances last."""
+    for seed in seeds(3, 20):
+        message = document(seed, "multi-allocate")
+        for group in message["nodegroups"].values():
+            group["networks"] = ["net-z", *group["networks"][::-1]]
+        one = Case("hail", ("-Ssaved", "r.json"), {"r.json": json.dumps(message)})
+        assert ours(one) == theirs(one), seed
+
+
+@installed
+@pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
+def test_hail_reports_a_missing_network_as_the_original(kind: str) -> None:
+    """`hail` reports that the only group lacks a network with the words of the original."""
+    message = document(810015, kind)
+    message["nodegroups"] = dict(list(message["nodegroups"].items())[:1])
+    uuid = next(iter(message["nodegroups"]))
+    for node in message["nodes"].values():
+        node["group"] = uuid
+    request = message["request"]
+    for new in request["instances"] if kind == "multi-allocate" else [request]:
+        new["nics"] = [{"mac": "aa:00:00:11:22:33", "ip": None, "network": "net-none"}]
+    one = Case("hail", ("r.json",), {"r.json": json.dumps(message)})
+    assert "not connected" in theirs(one).out
+    assert ours(one) == theirs(one)
+
+
+def drained_nodes(count: int, capacity: int) -> str:
+    """Return a cluster of `count` nodes with two instances each, a small node, and a large one.
+
+    `capacity`: how many of the instances fit on the small node.
+    """
+    rows = [f"n{k}|65536|2000|61536|90000|80000|8|N|u|1|t|N|0|1|1.0\n" for k in range(count)]
+    free = 1000 * capacity + 500
+    rows += [f"n8|65536|{65536 - free}|{free}|90000|80000|8|M|u|1||N|0|1|1.0\n"]
+    rows += ["n9|65536|0|65536|90000|80000|8|N|u|1||N|0|1|1.0\n"]
+    instances = "".join(
+        f"i{k}|1000|1000|1|running|Y|n{k % count}||ext||1|-\n" for k in range(2 * count)
+    )
+    return f"g|u|preferred||\n\n{''.join(rows)}\n{instances}\n\n"
+
+
+@installed
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_hroller_moves_instances_in_the_order_of_the_original(count: int) -> None:
+    """Of the instances that leave several nodes, those of the original get the first places."""
+    for capacity in range(1, 2 * count):
+        files = {"c.data": drained_nodes(count, capacity)}
+        words = ("-t", "c.data", "--node-tags=t", "--print-moves")
+        one = Case("hroller", words, files)
+        assert "n8" in theirs(one).out
+        assert ours(one) == theirs(one), capacity
+
+
+@installed
+def test_master_with_unknown_amounts_is_offline_as_with_the_original() -> None:
+    """A node with "?" is offline, so it is no master node, as with the original."""
+    text = drained_nodes(2, 1).replace("|90000|80000|8|M|", "|90000|?|8|M|")
+    one = Case("hroller", ("-t", "c.data"), {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_command_lines_have_every_option_of_a_program(program: str) -> None:
+    """The generated command lines have each option of each program, long or short."""
+    drawn = " ".join([*OPTIONS[program], "-t file", "-m address", "-I file", "--simulate spec"])
+    drawn = drawn.replace("=", " ")
+    missing = [
+        name
+        for name in PROGRAMS[program].split()
+        if not any(
+            word.startswith(SHORT.get(f"--{name}", "--")) or word == f"--{name}"
+            for word in drawn.split()
+            if not word.startswith("--") or word == f"--{name}"
+        )
+    ]
+    assert missing == []

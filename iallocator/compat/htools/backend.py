@@ -24,7 +24,9 @@ from iallocator.planners.eligible import set_vcpu_ratio
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
+from iallocator.sources.lines import default_policy
 from iallocator.units import GIB, shortest
+from iallocator.wire.document import read_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOT_LOADED", "Given", "adjust", "check_bad",
     "cluster_score", "decimal", "domain", "group_of", "instance_list", "load",
-    "node_list", "policy_text", "save", "scores", "settings_of", "split_instances",
+    "node_list", "policy_text", "save", "saved_text", "scores", "settings_of", "split_instances",
     "table", "warn", "write",
 ]  # fmt: skip
 
@@ -140,6 +142,9 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     except IallocatorError as error:
         raise ProgramError(f"{NOT_LOADED}{_reason(error, settings)}") from None
     cluster = source.cluster
+    if settings.ialloc_src:
+        source.policy = default_policy()  # htools ignore the policy of the cluster in a message
+        _warn_of_message(source)
     if given.dynu_file is not None:
         from iallocator.compat.htools.utilisation import read_loads
 
@@ -159,6 +164,15 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     if given.warns:
         warn(cluster, in_order)
     return source
+
+
+def _warn_of_message(source: Source) -> None:
+    """Report the nodes with inconsistent data in a message for hail, by the memory in it."""
+    assert source.document is not None
+    settings = Settings()
+    settings.compat, settings.no_config = "hail", True
+    settings.static_kvm_node_memory = 0
+    warn(read_cluster(source.document, reading_for(settings)))
 
 
 def adjust(given: Given, cluster: Cluster) -> None:
@@ -386,9 +400,16 @@ def save(
     `backwards`: whether nodes were read in reverse order. `group`: the only group of which nodes
     and instances are written; None for all.
     """
+    write(path, saved_text(source, state, backwards, group))
+
+
+def saved_text(
+    source: Source, state: State, backwards: bool = True, group: Group | None = None
+) -> str:
+    """Return the cluster in `state` as a text file; the parameters are those of `save`."""
     from iallocator.sources.writer import write_text
 
-    text = write_text(
+    return write_text(
         source.cluster,
         state,
         policy=source.policy,
@@ -397,7 +418,6 @@ def save(
         reported=True,
         group=group,
     )
-    write(path, text)
 
 
 def write(path: str, text: str) -> None:

@@ -107,8 +107,10 @@ def run(given: Given) -> int:
     _reword(reply, request, cluster, message)
     sys.stdout.buffer.write(encode(reply, extended=False))
     sys.stdout.flush()
-    for instance in request.coming:
-        instance.order = len(cluster.instances)  # the first one in files
+    for number, instance in enumerate(request.coming, start=1):
+        # A single new instance is the first one in files; several are the last ones
+        single = isinstance(request, Allocate)
+        instance.order = len(cluster.instances) if single else -number
     after = state_after(cluster, request, reply.success, reply.result)
     _show(given, after, "Final")
     _save(given, after, master, "post-ialloc", "after")
@@ -135,7 +137,7 @@ def _reword(reply: Reply, request: Request, cluster: Cluster, message: dict[str,
     reply.info = UNALLOCABLE.sub("", _info(reply.info))
     if request.new:
         chosen = message["request"].get("group_name")
-        reply.info = _disconnected(reply.info, cluster, chosen)
+        reply.info = _disconnected(reply.info, cluster, chosen, isinstance(request, Allocate))
     if isinstance(request, NodeEvacuate | ChangeGroup) and reply.success:
         nowhere = ""
         if isinstance(request, ChangeGroup) and not request.target_groups(cluster):
@@ -157,14 +159,15 @@ def _info(info: str) -> str:
     return chosen + ", ".join(parts)
 
 
-def _disconnected(info: str, cluster: Cluster, chosen: str | None) -> str:
+def _disconnected(info: str, cluster: Cluster, chosen: str | None, single: bool) -> str:
     """Return `info`, with hail's words for a group that lacks a network and had no alternative.
 
-    `chosen`: the name of the group that the request names.
+    `chosen`: the name of the group that the request names. `single`: whether the request is for one
+    instance; for several, hail names only the group.
     """
     if chosen is not None:
         return DISCONNECTED.sub(r"The group \1\2", info)
-    if len(cluster.groups) == 1:
+    if single and len(cluster.groups) == 1:
         return DISCONNECTED.sub(r"Group \1: error The group \1\2", info)
     return info
 

@@ -73,6 +73,10 @@ check() {
 """The beginning of the shell script of a plan; a file can stop the script between jobs."""
 
 
+RUNNING = ("", "running", "ERROR_up")
+"""The reported states of instances that are migrated; "" if the source reports none."""
+
+
 def options_of(given: Given, own: Balancing) -> None:
     """Set the options of ``iallocator balance`` in `own` from the options of hbal in `given`."""
     own.group, own.all_groups = "", False
@@ -145,6 +149,8 @@ def run(given: Given) -> int:
     if given.print_commands is not None:
         _print_commands(done, given.print_commands, end)
     after = done.after()
+    if loud > 3:
+        _print_free(before, after, group)
     if given.save is not None:
         save(f"{given.save}.balanced", source, after, group=group)
         say(f"The cluster state after balancing has been written to file '{given.save}.balanced'")
@@ -236,11 +242,14 @@ def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> Non
         print(f"Cluster score improved from {decimal(score)} to {decimal(done.entries[-1].score)}")
     if loud > 0:
         print(f"Solution length={len(done.entries)}")
-    if loud > 3:
-        for title, state in (("Original:", done.before), ("Final:   ", after)):
-            free = (sum(state.columns[column][i] for i in group.nodes) for column in (MEMORY, DISK))
-            memory, disk = map(int, free)
-            print(f"{title} mem={memory} disk={disk}")
+
+
+def _print_free(before: State, after: State, group: Group) -> None:
+    """Print the sums of free memory and disk of `group` in both states."""
+    for title, state in (("Original:", before), ("Final:   ", after)):
+        free = (sum(state.columns[column][i] for i in group.nodes) for column in (MEMORY, DISK))
+        memory, disk = map(int, free)
+        print(f"{title} mem={memory} disk={disk}")
 
 
 def _violating(state: State, nodes: Iterable[int]) -> dict[int, str]:
@@ -280,17 +289,14 @@ def _print_moves(done: PlanResult, end: str) -> None:
         )
 
 
-def command_lines(
-    done: PlanResult, end: str, sets: Sequence[Sequence[int]] | None = None
-) -> list[str]:
+def command_lines(done: PlanResult, end: str) -> list[str]:
     """Return the commands of the moves of `done`, in sets of jobs that use different nodes.
 
-    The common `end` of names is left out. `sets`: the positions of the moves in each set; by
-    default as hbal divides them.
+    The common `end` of names is left out.
     """
     lines: list[str] = []
     moves = done.moves
-    for number, positions in enumerate(sets or done.job_sets(), start=1):
+    for number, positions in enumerate(done.job_sets_from_end(), start=1):
         lines.append(f"echo jobset {number}, {len(positions)} jobs")
         for job, position in enumerate(positions, start=1):
             lines.append(f"  echo job {number}/{job}")
@@ -301,7 +307,8 @@ def command_lines(
 def _move_commands(move: Move, cluster: Cluster, end: str) -> Iterator[str]:
     """Yield the command of each step; an instance that does not run is failed over."""
     name = quote(move.instance.name.removesuffix(end))
-    words = "migrate -f" if move.instance.running else "failover -f"
+    runs = move.instance.running and move.instance.status_word in RUNNING
+    words = "migrate -f" if runs else "failover -f"
     for kind, target in move.steps:
         node = quote(cluster.nodes[target].name.removesuffix(end))
         if kind == FAILOVER:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from iallocator.commands.planner_options import Reboot
-from iallocator.compat.htools.backend import adjust, load, save
+from iallocator.compat.htools.backend import adjust, load, saved_text, write
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
 from iallocator.errors import say
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
 
     Graph = Sequence[Sequence[int]]
 
@@ -51,14 +52,15 @@ def run(given: Given) -> int:
         if not given.force:
             raise ProgramError(f"Error: {missing}")
         say(f"Warning: {missing}")
+    text = saved_text(source, State(cluster), backwards=False)  # without the effect of -O
     adjust(given, cluster)
+    if given.save is not None:
+        path = f"{given.save}.original"
+        write(path, text)
+        say(f"The cluster state before hroller run has been written to file '{path}'")
     names = {word for group in cluster.groups for word in (group.name, group.uuid)}
     if given.group is not None and given.group not in names:
         raise ProgramError("Error: Cannot find target group.")
-    if given.save is not None:
-        path = f"{given.save}.original"
-        save(path, source, State(cluster), backwards=False)
-        say(f"The cluster state before hroller run has been written to file '{path}'")
     ignored = IGNORED if given.ignore_non_redundant else MOVED
     wanted = RebootOptions(
         down=bool(given.offline_maintenance),
@@ -73,29 +75,37 @@ def run(given: Given) -> int:
     if not nodes or given.node_tags == []:
         raise ProgramError("Error: Cannot create node graph")
     own.n1 = "off"
+    for node in cluster.nodes:
+        node.migration = frozenset()  # hroller permits moves that migration tags forbid
     planner = DrainPlanner(RebootContext(cluster, own, Deadline(None)), wanted)
     groups: list[list[int]] = []
     classes, lines = _classes(given, cluster, nodes)
+    if given.loudness > 2:
+        print(lines.pop(0))
     for one in classes:
-        groups += _parts(planner, one, wanted.evacuate)
+        groups += _parts(planner, one, cluster.instances, wanted.evacuate)
+    for line in lines:
+        print(line)
     master = next((node.index for node in cluster.nodes if node.name == source.master), -1)
     groups = [sorted(group, key=lambda k: (k == master, k)) for group in groups]
     groups.sort(key=lambda group: (master in group, -len(group)))
-    for line in lines:
-        print(line)
     if not given.no_headers:
         print("'First Reboot Group'" if given.one_step_only else "'Node Reboot Groups'")
     for group in groups[:1] if given.one_step_only else groups:
         names_here = cluster.node_names(group)
         print("\n".join(names_here) if given.one_step_only else ",".join(names_here))
-        for entry in planner.plan(group).entries if given.print_moves else ():
-            move = entry.move
+        entries = planner.plan(group).entries if given.print_moves else []
+        for move in sorted((entry.move for entry in entries), key=lambda one: one.instance.order):
             print(f"  {move.instance.name} {' '.join(cluster.node_names(move.after))}")
     return 0
 
 
-def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[list[int]]:
-    """Divide `nodes` into parts, so that all instances of a part fit on other nodes.
+def _parts(
+    planner: DrainPlanner, nodes: Sequence[int], instances: Sequence[Instance], evacuate: bool
+) -> list[list[int]]:
+    """Divide `nodes` into parts, so that all of `instances` in a part fit on other nodes.
+
+    `evacuate`: whether secondaries leave the nodes, too.
 
     Raises
     ------
@@ -110,11 +120,24 @@ def _parts(planner: DrainPlanner, nodes: Sequence[int], evacuate: bool) -> list[
             if not planner.plan([*part, index]).reason:
                 part.append(index)
         if not part:
-            what = "secondaries" if evacuate else "non-redundant instances"
-            raise ProgramError(f"Error: Not enough capacity to move {what}")
+            raise ProgramError(f"Error: {_obstacle(planner, rest[0], instances, evacuate)}")
         parts.append(part)
         rest = [index for index in rest if index not in part]
     return parts
+
+
+def _obstacle(
+    planner: DrainPlanner, node: int, instances: Sequence[Instance], evacuate: bool
+) -> str:
+    """Return why not all of `instances` can leave `node`: failovers are checked first."""
+    mirrored = [one for one in instances if one.needs_secondary]
+    if evacuate and any(
+        planner.lacks_memory(one, one.nodes[1]) for one in mirrored if one.nodes[0] == node
+    ):
+        return "Failed to migrate instances off nodes"
+    name = planner.plan([node]).reason.split(" ")[0]
+    what = "secondaries" if name in {one.name for one in mirrored} else "non-redundant instances"
+    return f"Not enough capacity to move {what}"
 
 
 def _classes(

@@ -8,7 +8,6 @@ from iallocator.compat.htools.errors import ProgramError
 from iallocator.compat.htools.hbal import command_lines, shell_script, spread
 from iallocator.deadline import Deadline
 from iallocator.errors import say
-from iallocator.ganeti.jobs import job_sets
 from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.planners.plan_limits import StopCriteria
@@ -112,16 +111,6 @@ def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
     return [node.name for node in down], up
 
 
-def _job_sets(done: SqueezeResult) -> list[list[int]]:
-    """Return sets of positions of moves that use different nodes, as hsqueeze divides them.
-
-    hsqueeze begins with the last move, so that the last set is as large as possible.
-    """
-    order = (done.transition.sequence or range(len(done.moves)))[::-1]
-    sets = job_sets([done.moves[position].nodes for position in order])
-    return [[order[k] for k in reversed(one)] for one in reversed(sets)]
-
-
 def _commands(done: SqueezeResult) -> list[str]:
     """Return the shell commands: power nodes on; or move instances, add tags and power nodes down.
 
@@ -130,7 +119,7 @@ def _commands(done: SqueezeResult) -> list[str]:
     end = domain(done.cluster)
     names = [name.removesuffix(end) for name in switched(done)]
     jobs = []
-    for line in command_lines(done, "", _job_sets(done)):
+    for line in command_lines(done, ""):
         words = line.split(" ")
         if "-n" in words:
             place = words.index("-n") + 1

@@ -105,7 +105,7 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
             if self._by_value:
                 best = builder.scan.best(gain_per_mib, budget, 0.0)
             else:
-                best = builder.scan.best(budget=budget, limit=present)
+                best = builder.scan.best(budget=budget, limit=present, decide=builder.decide)
             if best is None or not builder.helps(best):
                 if not builder.outdated:
                     return best

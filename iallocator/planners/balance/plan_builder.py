@@ -181,6 +181,7 @@ class PlanBuilder:
         self.limits = limits
         self.scan = problem.scan()
         self._progress = progress
+        self.decide = self._decided if problem.rules.behaviour.decides_by_rounding else None
         self.score = self.scan.score()
         self.barred = self.outdated = False
         self.swap_nodes: set[int] = set()
@@ -263,6 +264,26 @@ class PlanBuilder:
         self.scan = self.problem.scan()
         self.barred = self.outdated = False
 
+    def _decided(self, equal: list[ScoredMoves]) -> ScoredMoves:
+        """Return the one of the moves `equal` that hbal chooses, by the rounding of its scores."""
+        from iallocator.scoring.rounding import RunningSums
+
+        if len(equal) > MOST_DECIDED:
+            return equal[0]
+        state = self.state
+        ranks: dict[str, list[int]] = {}
+        for rank, scored in enumerate(equal):
+            ranks.setdefault(scored.moves[0].instance.name, []).append(rank)
+        exact: list[tuple[float, int]] = []
+        for some in ranks.values():
+            instance = equal[some[0]].moves[0].instance
+            with state.trial():
+                state.remove(instance, state.where[instance.name])
+                sums = RunningSums(state, self.problem.scope, instance)
+                places = [equal[rank].moves[0].after for rank in some]
+                exact += zip(sums.moved(places), some)
+        return equal[min(exact)[1]]
+
     def make(self, *chosen: ScoredMoves, repairs: bool = False) -> None:
         """Make moves that belong together, and add all of them to the plan as one step.
 
@@ -299,6 +320,9 @@ class PlanBuilder:
         else:
             self.scan.follow(move.nodes)
 
+
+MOST_DECIDED = 500
+"""The largest number of moves of equal scores that are compared to the last digit."""
 
 COMPOUND_GAIN = 1e-4
 """The least decrease of the score that is worth a step of several moves."""

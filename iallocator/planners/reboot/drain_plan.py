@@ -124,7 +124,8 @@ class RebootOptions:
         Whether to search longer for the fewest groups and a proof.
     trusting:
         Whether failovers to secondaries, returns and N+1 are not checked. Then only instances
-        without a secondary move, running or stopped; with `evacuate`, all instances.
+        without a secondary move, running or stopped; with `evacuate`, all instances, and failovers
+        need the memory of the instance.
     """
 
     down: bool = False
@@ -315,7 +316,7 @@ class DrainPlanner:
         """Return the plan that drains all `nodes` at the same time, or a plan with a `reason`."""
         check()
         drained = frozenset(nodes)
-        if len(drained) > 1 and self.bound.lacks(drained):
+        if len(drained) > 1 and not self._options.trusting and self.bound.lacks(drained):
             drain = DrainPlan()
             drain.reason = "the other nodes have less memory than the leaving instances need"
             drain.proved = True
@@ -378,7 +379,7 @@ class DrainPlanner:
         """Return the instances that leave `drained`, in the order in which they move.
 
         Instances with a secondary are first, then come larger instances before smaller. With
-        `trusting`, the instances are in the order of the cluster.
+        `trusting`, the instances are in the order of hroller.
         """
         names = {
             instance.name: instance
@@ -386,8 +387,15 @@ class DrainPlanner:
             for instance in self._context.state.instances_on(index)
             if self._leaves(instance, index)
         }
-        if self._options.trusting:
+        if self._options.trusting and self._options.evacuate:
             return sorted(names.values(), key=lambda one: one.order)
+        if self._options.trusting:
+            # For each node, the list is reversed, and its instances are appended, the last first
+            leaving: list[Instance] = []
+            for index in sorted(drained):
+                here = [one for one in names.values() if one.nodes[0] == index]
+                leaving = leaving[::-1] + sorted(here, key=lambda one: -one.order)
+            return leaving
         return sorted(
             names.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
         )
@@ -623,7 +631,12 @@ class DrainPlanner:
         steps = []
         with context.state.trial():
             if before[0] in drained:
-                reason = "" if self._options.trusting else self._no_failover(instance, before)
+                if not self._options.trusting:
+                    reason = self._no_failover(instance, before)
+                elif self._options.evacuate and self.lacks_memory(instance, before[1]):
+                    reason = "cannot fail over: its secondary lacks memory"
+                else:
+                    reason = ""
                 if reason:
                     return [], reason
                 steps.append((FAILOVER, before[1]))
@@ -716,6 +729,10 @@ class DrainPlanner:
             return [list(move.steps) for _, move in fitting], ""
         drain.homeless = True
         return [], f"has no other place: {short or ask(list(targets)).message}"
+
+    def lacks_memory(self, instance: Instance, secondary: int) -> bool:
+        """Return whether `instance` has too much memory to fail over to its secondary."""
+        return self._context.state.columns[MEMORY][secondary] <= instance.memory
 
     def _no_failover(self, instance: Instance, before: Nodes) -> str:
         """Return why `instance` cannot fail over to its secondary, or "".

@@ -254,6 +254,16 @@ class BatchScan:
         _, key, move = self.keyed(store, int(moves[place]), float(scores[place]))
         return float(best), key, move
 
+    def equals(
+        self, store: MoveStore, moves: Whole, scores: Floats, measure: Measure
+    ) -> list[Keyed]:
+        """Return all of `moves` with the lowest measure; the parameters are those of `lowest`."""
+        measures = np.round(measure(scores, store.traffic_of(moves)), DECIMALS)
+        best = measures.min()
+        places = np.flatnonzero(measures == best).tolist()
+        keyed = (self.keyed(store, int(moves[place]), float(scores[place])) for place in places)
+        return [(float(best), key, move) for _, key, move in keyed]
+
     def _place(self, store: MoveStore, cell: int) -> tuple[int, int]:
         """Return the rank of a move among moves of equal score: of its instance, of its target.
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.arrays import Whole
     from iallocator.planners.balance.scan.batch_scan import Keyed, Measure
 
+    Decision = Callable[[list[ScoredMoves]], ScoredMoves]
+    """Chooses one of several moves of equal scores."""
+
 __all__ = ["MoveScan", "RowSearch"]
 
 AT_ONCE = 4_000
@@ -122,15 +125,22 @@ class RowSearch:
 
     def lowest(self, limit: float) -> Keyed | None:
         """Return the best move with a measure near or below `limit`; None if there is none."""
+        moves, scores = self._near(limit)
+        return self.scan.lowest(self.store, moves, scores, self._measure) if moves.size else None
+
+    def equals(self, limit: float) -> list[Keyed]:
+        """Return all moves with the lowest measure, if it is near or below `limit`."""
+        moves, scores = self._near(limit)
+        return self.scan.equals(self.store, moves, scores, self._measure) if moves.size else []
+
+    def _near(self, limit: float) -> tuple[Whole, Floats]:
+        """Return the moves with a measure near or below `limit`, as positions, and their scores."""
         places: list[Whole] = [np.zeros(0, dtype=np.intp)]  # flat positions in the store
         for rows, bounds in self._looked if limit < np.inf else ():
             row, column = np.nonzero(bounds <= self._within(limit))
             places.append(rows[row] * self.store.shape[1] + column)
         moves = np.concatenate(places)
-        if not moves.size:
-            return None
-        scores = self.store.rounded(moves, self._current)
-        return self.scan.lowest(self.store, moves, scores, self._measure)
+        return moves, self.store.rounded(moves, self._current)
 
 
 MOST_KEPT_NUMBERS = 2_000_000
@@ -249,12 +259,14 @@ class MoveScan:
         measure: Measure = lambda scores, traffic: scores,
         budget: float = np.inf,
         limit: float = np.inf,
+        decide: Decision | None = None,
     ) -> ScoredMoves | None:
         """Return the move with the lowest measure that copies at most `budget` MiB; or None.
 
         `measure(scores, traffic)` computes the measures of many moves, and must not fall if the
         score rises. By default, the measure is the score.  Of equal moves, the first one is
-        returned.  If the lowest measure is above `limit`, the result is any move or None.
+        returned, or the one that `decide` chooses from a list in order.  If the lowest measure is
+        above `limit`, the result is any move or None.
         """
         searches = [
             RowSearch(scan, store, self._current, measure, budget) for scan, store in self._stores()
@@ -262,6 +274,10 @@ class MoveScan:
         for search in sorted(searches, key=lambda one: one.low):
             check()
             limit = search.narrow(limit)
+        if decide is not None:
+            every = sorted((one for search in searches for one in search.equals(limit)), key=_key)
+            equal = [move for measure_of, _, move in every if measure_of == every[0][0]]
+            return decide(equal) if len(equal) > 1 else next(iter(equal), None)
         moves = [move for search in searches if (move := search.lowest(limit)) is not None]
         return min(moves, key=_key)[2] if moves else None
 
