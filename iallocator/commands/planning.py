@@ -84,7 +84,8 @@ class Planned(Result):
         in_job_sets = self._command.settings.behaviour.runs_in_job_sets
         if in_job_sets and done.in_turn and not (done.leaving or done.coming):
             moves = [(move.instance.name, len(move.steps)) for move in done.moves]
-            return script(done.cluster, job_sets_of_moves(transition, moves, done.job_sets_from_end()))
+            sets = done.job_sets_from_end()
+            return script(done.cluster, job_sets_of_moves(transition, moves, sets))
         return script(done.cluster, job_sets_of_steps(transition), done.hand_commands)
 
     def metrics(self) -> list[Json]:

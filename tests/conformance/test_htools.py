@@ -223,7 +223,7 @@ def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
 def test_hail_answers_for_another_cluster_as_the_original(words: str) -> None:
     """`hail` with a cluster option uses that cluster, not the message's, as the original."""
     one = hail_case(json.dumps(document(1, "allocate")), *words.split())
-    one.files["c.data"] = cluster_text(Random("another"))
+    one.files["c.data"] = cluster_text(Random("another cluster"))
     assert ours(one) == theirs(one)
 
 

@@ -286,7 +286,8 @@ class _Work:
             order += candidates
         most = sum(node.online for node in self.cluster.nodes)
         most -= not self.options.master  # an unknown master node may be the last one
-        if all(search.choose(()) for search in searches.values()):
+        # Without candidates, no balancing is tried
+        if order and all(search.choose(()) for search in searches.values()):
             # Of equal nodes, the last one of the document, as in hsqueeze: the first one by index
             order.sort(key=lambda k: (len(state.primaries[k]), k))
             for index in order:
