@@ -256,7 +256,9 @@ class Steady(CommandSettings):
     )  # fmt: skip
     overload: float = option(
         "--overload",
-        "with --steady: relieve nodes above this share of their cpus at any hour (default 0.9)",
+        "with --steady: relieve nodes above this share of their cpus at any hour (default 0.9). "
+        "While the history is shorter than --least-history, two standard deviations of the samples "
+        "are added to the load of each node",
         number_between(0.1, 100), "SHARE", 0.9, group=TUNING, rare=True,
     )  # fmt: skip
     nodes_offline: int = option(

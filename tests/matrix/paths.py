@@ -141,6 +141,8 @@ def _plan(
 
 PLANNERS = [
     _plan("balance", (SHARED, DRBD), planners.balance),
+    Path("balance --steady", (SHARED,), False, planners.steady, planners.ask_steady,
+         planners.read_moves, checks_n1=True),
     _plan("swap", (SHARED,), planners.swap, "balance", forced=True),
     _plan("--cost", (SHARED, DRBD), planners.balance, "balance", "--cost=100"),
     _plan("squeeze down", (SHARED,), planners.squeeze_down, "squeeze"),
@@ -183,6 +185,8 @@ PLANNERS = [
     Path("capacity --optimal", (SHARED, PLAIN), True, planners.capacity, planners.ask_capacity,
          planners.read_capacity, checks_n1=True, options=("--optimal",)),
     Path("capacity --add-nodes", (SHARED, PLAIN), False, planners.capacity, planners.ask_purchase,
+         planners.read_capacity, checks_n1=True),
+    Path("capacity --forecast", (SHARED, PLAIN), False, planners.capacity, planners.ask_trend,
          planners.read_capacity, checks_n1=True),
     Path("place", (SHARED,), False, planners.place, PLACING, planners.read_placement, forced=True,
          checks_n1=True),

@@ -7,6 +7,7 @@ import io
 import json
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 from iallocator.cli import main
 from tests import builders
@@ -84,6 +85,42 @@ def balance(kind: str, split: bool) -> Scenario:
         scenario.subject["disk_space_total"] = 50000
         scenario.options.append("--no-instance-moves")
     return scenario
+
+
+LOADS = {"subject": 2.5, "at-source": 3.0, "at-next": 0.6, "at-keeper": 1.2}
+"""The cpu loads that steady balancing measures, in cpus; other instances have 0.1."""
+
+
+def steady(kind: str, split: bool) -> Scenario:
+    """Return a cluster in which the cpus of the node of the tested instance have a high load."""
+    return moving_scenario(kind, split)
+
+
+def ask_steady(scenario: Scenario) -> Json:
+    """Return the plan of the first round of steady balancing that may move instances."""
+    document = scenario.finished()
+    with tempfile.TemporaryDirectory() as folder:
+        for hour in range(27):
+            moment = f"2026-01-{1 + hour // 24:02}T{hour % 24:02}:00:00Z"
+            sample = {
+                name: {"nodes": one["nodes"], "vcpus": one["vcpus"], "load": [_load(name), 0, 0, 0]}
+                for name, one in document["instances"].items()
+            }
+            line = {"time": moment, "instances": sample, "planned": []}
+            with (Path(folder) / f"{moment[:10]}.jsonl").open("a", encoding="utf-8") as file:
+                file.write(f"{json.dumps(line, separators=(',', ':'))}\n")
+        loads = Path(folder) / "loads"
+        loads.write_text(
+            "".join(f"{name} {_load(name)} 0 0 0\n" for name in document["instances"]),
+            encoding="utf-8",
+        )
+        words = (f"-U{loads}", f"--history={folder}", "--now=2026-01-02T03:10:00Z")
+        return asking("balance", "--steady", "--all-groups", *words)(scenario)
+
+
+def _load(name: str) -> float:
+    """Return the measured cpu load of an instance, in cpus."""
+    return LOADS.get(name, 0.1)
 
 
 def swap(kind: str, split: bool) -> Scenario:
@@ -314,6 +351,23 @@ def ask_capacity(scenario: Scenario, *words: str) -> Json:
 def ask_purchase(scenario: Scenario) -> Json:
     """Return how many instances like the tested one fit after the purchase of a useless node."""
     return ask_capacity(scenario, "--add-nodes=1:1m,1m,1,group=default")
+
+
+def ask_trend(scenario: Scenario) -> Json:
+    """Return how many instances like the tested one fit, with the day on which groups are full."""
+    uuids = scenario.document["nodegroups"]
+    with tempfile.TemporaryDirectory() as folder:
+        for day in range(1, 21):
+            demand = {"instances": day, "memory": 512.0 * day, "disk": 0.0, "vcpus": float(day)}
+            line = {"time": f"2026-01-{day:02}T03:00:00Z", "groups": dict.fromkeys(uuids, demand)}
+            path = Path(folder) / f"2026-01-{day:02}.jsonl"
+            path.write_text(f"{json.dumps(line)}\n", encoding="utf-8")
+        words = ("--forecast", f"--history={folder}", "--now=2026-01-21T03:00:00Z")
+        found = ask_capacity(scenario, *words)
+    assert {one["group"] for one in found["trend"]["groups"]} <= {
+        group["name"] for group in uuids.values()
+    }
+    return found
 
 
 def read_capacity(scenario: Scenario, plan: Json) -> list[str]:

@@ -31,7 +31,7 @@ PLACE = _paths("place", "place --optimal")
 BY_PACEMAKER = frozenset({name for name in RANKED if "pacemaker" in name} | PLACE)
 ENTRY_POINTS = _paths("ask", "snapshot", "--log and --capture", "configuration file")
 NEW = ENTRY_POINTS | _paths("allocate", "multi-allocate", "--optimal", "--top", "exact search")
-OF_POLICY = _paths("capacity", "capacity --optimal", "capacity --add-nodes")
+OF_POLICY = _paths("capacity", "capacity --optimal", "capacity --add-nodes", "capacity --forecast")
 SIZES = OF_POLICY | _paths("capacity --replay")
 FAILURES = _paths("check --failures", "check --racks")
 SHOWN = frozenset(name for name, path in PATHS.items() if path.shown)
@@ -43,7 +43,8 @@ SQUEEZE = _paths("squeeze down", "squeeze up", "squeeze exact", "squeeze --optim
 REDISTRIBUTE = _paths("redistribute", "redistribute --optimal")
 BETWEEN = REDISTRIBUTE | _paths("compress", "compress --optimal", "balance-groups")
 BALANCE = _paths("balance", "swap", "--cost")
-PLANNERS = frozenset({*SQUEEZE, *BETWEEN, *BALANCE, *PLACE, *_paths("detours")})
+STEADY = _paths("balance --steady")
+PLANNERS = frozenset({*STEADY, *SQUEEZE, *BETWEEN, *BALANCE, *PLACE, *_paths("detours")})
 FORCED = frozenset(name for name, path in PATHS.items() if path.forced)
 
 NODE_N1 = ("N+1 no-new", "N+1 no-worse", "N+1 off", "N+1 strict", "group setting: n1")
@@ -132,6 +133,22 @@ RULES: list[Rule] = [
         "only a request for a new instance names nodes",
     ),
     (("migration tags",), NEW | SIZES, "a new instance comes from nowhere"),
+    (("together",), STEADY, "it repairs no violated constraint"),
+    (
+        ("soft location score",),
+        STEADY,
+        "finite scores have another unit than its gain, and have no effect",
+    ),
+    (
+        ("location tags", "preferred label"),
+        STEADY,
+        "`source` violates it as well as `best`, and a move must violate no more",
+    ),
+    (
+        ("N+1 strict",),
+        STEADY,
+        "it moves nothing while the failure of some node is not tolerated, in every mode",
+    ),
     (("together",), _paths("undo"), "the constraint is violated before the way back, and after"),
     (
         tuple(name for name in NODE_N1 if name != "N+1 no-worse"),
@@ -172,7 +189,7 @@ RULES: list[Rule] = [
     (("group setting: strategy",), RANKED, "the command line overrides tags of a group"),
     (
         ("group setting: strategy",),
-        {*BALANCE, *SQUEEZE, *OF_POLICY, *_paths("--optimal", "live execution")},
+        {*BALANCE, *STEADY, *SQUEEZE, *OF_POLICY, *_paths("--optimal", "live execution")},
         "it lowers the score of the cluster, whatever ranks single requests",
     ),
     (("group setting: strategy",), PLACE, "the command line names the strategy"),

@@ -25,6 +25,8 @@ class Life:
     ----------
     places:
         The node of each instance; instances that begin on the first node are busy.
+    tags:
+        Name of an instance -> its tag.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,6 +34,7 @@ class Life:
         self.places = {f"i{k:02}": NODES[k % 4] for k in range(16)}
         self.busy = {name: 1.6 if node == "node1" else 0.6 for name, node in self.places.items()}
         self.offline: set[str] = set()
+        self.tags: dict[str, str] = {}
         self.memory = 16384
         self.templates = "rbd"
 
@@ -75,7 +78,7 @@ class Life:
             for node in NODES
         ]
         lines += ["", *(
-            f"{name}|1024|0|2|running|Y|{node}||{self.templates}|"
+            f"{name}|1024|0|2|running|Y|{node}||{self.templates}|{self.tags.get(name, '')}"
             for name, node in self.places.items()
         )]  # fmt: skip
         return "\n".join([*lines, "", ""])
@@ -128,6 +131,71 @@ def test_caps_count_moves_of_earlier_rounds(life: Life) -> None:
     assert life.round(24.5, "--hourly-moves=1")["moves"] == []
     assert len(life.round(25.5, "--hourly-moves=1")["moves"]) == 1
     assert life.round(27, "--nightly-moves=2")["moves"] == []
+
+
+@pytest.mark.parametrize("cap", ["--hourly-moves=2", "--nightly-moves=2"])
+def test_planned_moves_count_when_planned_not_when_seen(life: Life, cap: str) -> None:
+    """`balance` counts a planned move for the maxima of moves at the time of its plan.
+
+    If rounds are half a day apart, it sees the moves of a plan at a time at which more may move.
+    """
+    life.day()
+    assert len(life.round(24.2, cap)["moves"]) == 2
+    moves = life.round(36.5, cap, "--hours=0-24", "--overload=2")["moves"]
+    assert len(moves) >= 1
+
+
+def test_moves_of_others_count_when_seen(life: Life) -> None:
+    """`balance` counts a move that it did not plan when it sees it."""
+    life.day()
+    life.places["i00"] = "node2"
+    assert life.round(24.2, "--hourly-moves=1")["moves"] == []
+
+
+def test_instances_move_after_three_samples_a_day_apart(life: Life) -> None:
+    """`balance` with one round a day plans moves in the third round."""
+    for hours in (1, 25):
+        assert life.round(hours, "--overload=2")["moves"] == []
+    assert life.round(49, "--overload=2")["moves"]
+
+
+def test_node_is_relieved_before_a_peak_that_precedes_the_next_round(life: Life) -> None:
+    """If rounds are hours apart, `balance` relieves a node that will be overloaded until the next.
+
+    The load of node1 is 0.83 of its cpus at midnight, and rises to 0.99 at 6:00.
+    """
+    life.busy |= {name: 1.65 for name, node in life.places.items() if node == "node1"}
+    options = ("--hours=9-10", "--least-history=20", "--steady-gain=50")
+    for hours in (0, 6, 12, 18):
+        assert life.round(hours, *options, "--overload=2")["moves"] == []
+    moves = life.round(24, *options)["moves"]
+    assert {move["from"][0] for move in moves} == {"node1"}
+    assert 1.2 * life.load("node1") < 0.9
+
+
+def test_no_peak_is_foreseen_if_rounds_are_an_hour_apart(life: Life) -> None:
+    """With one round an hour, `balance` relieves a node when it is overloaded, not hours before."""
+    life.busy |= {name: 1.65 for name, node in life.places.items() if node == "node1"}
+    life.day()
+    assert life.round(24, "--hours=9-10", "--steady-gain=50")["moves"] == []
+
+
+@pytest.mark.parametrize("relief", [False, True])
+def test_soft_constraints_are_not_violated_for_a_gain(life: Life, relief: bool) -> None:
+    """`balance` moves no instance to a node on which it violates more soft constraints.
+
+    An overloaded node is relieved nevertheless, but to a node without such a violation if possible.
+    """
+    life.tags = {name: "iallocator:separate:should:web" for name, at in life.places.items()
+                 if at in ("node1", "node2", "node3")}  # fmt: skip
+    life.day()
+    if relief:
+        life.busy |= {name: 2.0 for name, node in life.places.items() if node == "node1"}
+        life.round(36)
+    moves = life.round(36.5 if relief else 24.2)["moves"]
+    assert moves
+    tagged = [move["to"] for move in moves if move["instance"] in life.tags]
+    assert tagged == [["node4"]] * len(tagged)
 
 
 def test_shadow_reports_moves_and_plans_none(life: Life) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from iallocator.aliases import Floats
+    from iallocator.constraints.rule_counts import LiveRuleCounts
     from iallocator.deadline import Stopped
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
@@ -65,6 +66,9 @@ PRIOR = 1.0
 """The number of samples by which the mean of all hours is weighted in the profile of an hour."""
 
 LEAST_SAMPLES = 3
+"""The least number of samples of an instance that may move."""
+
+LEAST_HELD = 2
 """The least number of samples, older than the hold time, of an instance that may move."""
 
 RELIEF_SAMPLES = 2
@@ -87,6 +91,15 @@ CAUTION = 2.0
 
 A profile of a few hours does not predict the peak of the day. So relief begins below the limit.
 """
+
+RARE = 1.5 * HOUR
+"""The time between rounds in seconds above which nodes are relieved by a forecast, too."""
+
+INTERVALS = 5
+"""The number of times between rounds of which the median predicts the time of the next round."""
+
+SAME_PENALTY = 1e-9
+"""Differences of penalties up to this are rounding."""
 
 LEAST_SPREAD = 1e-6
 """The least deviation of the load of a node, as a share of the node; it is a divisor."""
@@ -218,6 +231,8 @@ class SteadyPolicy:
         returning = (2 * self.limits.rest + 1) * DAY
         self.counted = {HOUR: set(), DAY / 2: set()}
         places: dict[str, tuple[str, ...]] = {}
+        planned: dict[str, float] = {}
+        before = -np.inf
         for sample in self.samples:
             age = self.now - sample.time
             changed = [
@@ -229,15 +244,34 @@ class SteadyPolicy:
                 self.moved[name] = sample.time
                 if age < returning:
                     self.left.setdefault(name, set()).update(places[name][:1])
+            # A planned move counts at the time of its plan, also if it is seen hours later
+            others = [
+                name for name in changed
+                if planned.get(name, -np.inf) < min(before, sample.time - HOUR)
+            ]  # fmt: skip
             for period, names in self.counted.items():
                 if age < period:
-                    names.update(changed, sample.planned)
+                    names.update(others, sample.planned)
+            planned |= dict.fromkeys(sample.planned, sample.time)
+            before = sample.time
             places.update((name, nodes) for name, (_, nodes) in sample.instances.items())
 
     @property
     def now(self) -> float:
         """Return the time of this round, in seconds since 1970."""
         return self.samples[-1].time
+
+    def hours_ahead(self) -> list[int]:
+        """Return the hours of the day from now until the next round; [] if rounds are not rare.
+
+        The next round is expected after the median of the times between the last rounds.
+        """
+        times = [sample.time for sample in self.samples[-INTERVALS - 1 :]]
+        interval = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+        if interval <= RARE:
+            return []
+        last = self.now + min(interval, DAY - HOUR)
+        return [hour % 24 for hour in range(int(self.now // HOUR), int(last // HOUR) + 1)]
 
     def may_move(self, name: str) -> bool:
         """Return whether the maximum numbers of moves, and its last move, permit to move `name`."""
@@ -349,6 +383,7 @@ class _Loads:
         known = ~np.isnan(self.series)
         self.samples = [known[times <= until].sum(axis=0) for until in (policy.now, held)]
         self.latest = self.series[times > policy.now - HOUR - 1]
+        self.ahead = policy.hours_ahead()
         self.short = bool(policy.now - times[0] < policy.limits.least_history * HOUR)
 
     def of_nodes(self, state: State, loads: Floats) -> Floats:
@@ -417,28 +452,44 @@ class _Loads:
             gains.append(gain)
         return gains
 
-    def measured(self, state: State) -> Floats:
-        """Return the load of each node, as a share of its cpus: the mean of the last hour.
+    def imminent(self, state: State) -> Floats:
+        """Return the loads of nodes until the next round as shares of their cpus.
 
-        While the history is short, `CAUTION` deviations are added.
+        The first column is measured: the mean of the last hour. If rounds are rare, a column
+        follows for each hour until the next round, from the profile of all samples. While the
+        history is short, `CAUTION` deviations are added.
         """
-        latest = self.of_nodes(state, np.nan_to_num(self.latest).T)
-        return np.asarray(latest.mean(axis=1) + self._caution(state))
+        latest = self.of_nodes(state, np.nan_to_num(self.latest).T).mean(axis=1)
+        ahead = self.of_nodes(state, self.profiles[0].loads[:, self.ahead])
+        return np.asarray(np.column_stack([latest, ahead]) + self._caution(state)[:, None])
+
+    def imminent_of(self, name: str) -> Floats:
+        """Return the loads of an instance until the next round, in cpus, as in `imminent`."""
+        position = self.position[name]
+        latest = np.nan_to_num(self.latest[:, position]).mean()
+        return np.array([latest, *self.profiles[0].loads[position, self.ahead]])
 
     def overloaded(self, state: State) -> list[int]:
         """Return the nodes with a load that stays above the overload limit, by index.
 
         The mean of the last hour is above the limit, and the last sample is at most `BARELY` below
         it. If the last hour has only one sample, the older samples must predict a high load at this
-        hour of the day, too. While the history is short, `CAUTION` deviations are added to all
-        loads.
+        hour of the day, too. If rounds are rare, a node is also overloaded if its load comes closer
+        than `BARELY` to the limit in some hour until the next round: by the profile of all samples,
+        and by that of older samples unless the history is short. While the history is short,
+        `CAUTION` deviations are added to all loads.
         """
         caution = self._caution(state)[:, None]
         latest = self.of_nodes(state, np.nan_to_num(self.latest).T) + caution
         high = (latest.mean(axis=1) > self.limit) & (latest[:, -1] > self.limit - BARELY)
+        older = self.of_nodes(state, self.profiles[1].loads) + caution
         if len(self.latest) < 2:
-            older = self.of_nodes(state, self.profiles[1].loads) + caution
             high &= older[:, self.hour] > self.limit - RELIEVED / 2
+        if self.ahead:
+            ahead = self.imminent(state)[:, 1:]
+            if not self.short:
+                ahead = np.minimum(ahead, older[:, self.ahead])
+            high |= ahead.max(axis=1) > self.limit - BARELY
         return [index for k, index in enumerate(self.scope) if high[k]]
 
     def _caution(self, state: State) -> Floats:
@@ -461,6 +512,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         self._loads = loads
         self._policy = policy
         self._full = full
+        self._counts: LiveRuleCounts | None = None
 
     def best(
         self, state: PlanBuilder, objective: Objective, allows: Callable[[Step], bool]
@@ -479,15 +531,38 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
 
     def _candidates(self, builder: PlanBuilder) -> list[Instance]:
         loads, policy = self._loads, self._policy
-        samples = loads.samples[0 if self._full else 1]
+        samples, held = loads.samples
         least = RELIEF_SAMPLES if self._full else LEAST_SAMPLES
         return [
             one
             for one in builder.problem.instances
             if one.name in loads.position
             and samples[loads.position[one.name]] >= least
+            and (self._full or held[loads.position[one.name]] >= LEAST_HELD)
             and policy.may_move(one.name)
         ]
+
+    def _worsening(self, builder: PlanBuilder, one: Instance) -> set[int]:
+        """Return the nodes on which an instance violates more soft constraints than it does now.
+
+        The gain of a move has another unit than penalties, so that it cannot outweigh them. Finite
+        scores of nodes, and finite stickiness, have no effect. A node with fewer of the desired
+        locations of the instance counts, too.
+        """
+        state, relations, scope = builder.state, builder.problem.relations, self._loads.scope
+        home, penalties = state.where[one.name][0], dict.fromkeys(scope, 0.0)
+        if relations is not None:
+            if self._counts is None:
+                self._counts = relations.live(state)
+            penalties |= relations.costs(one.name, scope, self._counts.now())
+            if relations.locations is not None:
+                penalty = relations.locations.penalty
+                penalties = {k: cost - penalty(one.name, k) for k, cost in penalties.items()}
+        missed = dict.fromkeys(scope, 0)
+        if one.desired:
+            missed = {k: len(one.desired - state.cluster.nodes[k].locations) for k in scope}
+        most = penalties[home] + SAME_PENALTY
+        return {k for k in scope if penalties[k] > most or missed[k] > missed[home]}
 
     def _moves(self, builder: PlanBuilder, one: Instance, target: int) -> list[Move]:
         """Return the moves of an instance to node `target` that copy no more than permitted.
@@ -509,7 +584,11 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         gaining: list[tuple[Objective, Move]] = []
         for one in self._candidates(builder):
             now, held = loads.gains(state, expected, one.name)
-            for k in np.flatnonzero(now > limits.least_gain).tolist():
+            targets = np.flatnonzero(now > limits.least_gain).tolist()
+            worse = self._worsening(builder, one) if targets else ()
+            for k in targets:
+                if loads.scope[k] in worse:
+                    continue
                 for move in self._moves(builder, one, loads.scope[k]):
                     cost = limits.least_gain + move.copied / GIB * limits.gib_cost
                     if now[k] > cost and held[k] > cost / 2:
@@ -517,28 +596,31 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         return gaining
 
     def _relieving(self, builder: PlanBuilder) -> list[tuple[Objective, Move]]:
-        """Return moves off busy nodes, each with its objective: free capacity of the target, gain.
+        """Return moves off busy nodes, each with its objective.
 
-        The first number is 1 if the target keeps the distance `RELIEVED`, else 0.
+        The first number is 1 if the move violates no further soft constraint, else 0. The second
+        is 1 if the target keeps the distance `RELIEVED`, else 0. The third is the gain.
         """
         loads, limits, state = self._loads, self._policy.limits, builder.state
-        nodes = loads.measured(state)
-        full = [n for n in self._full if nodes[loads.place[n]] > loads.limit - BARELY]
+        nodes = loads.imminent(state)
+        full = [n for n in self._full if nodes[loads.place[n]].max() > loads.limit - BARELY]
         expected = loads.expected(state) if full else []
         moves: list[tuple[Objective, Move]] = []
         for one in self._candidates(builder) if full else ():
             source = state.where[one.name][0]
             if source not in full:
                 continue
-            own = np.nan_to_num(loads.latest[:, loads.position[one.name]]).mean()
+            own = loads.imminent_of(one.name)
             gains = loads.gains(state, expected, one.name)[0]
+            worse = self._worsening(builder, one)
             for k, target in enumerate(loads.scope):
-                after = nodes[k] + own * loads.share[k]
+                after = float((nodes[k] + own * loads.share[k]).max())
                 if target != source and after <= loads.limit - BARELY:
                     free = float(after <= loads.limit - RELIEVED)
                     for move in self._moves(builder, one, target):
                         cost = move.copied / GIB * limits.gib_cost
-                        moves.append(((free, float(gains[k] - cost)), move))
+                        good = float(target not in worse)
+                        moves.append(((good, free, float(gains[k] - cost)), move))
         return moves
 
 
