@@ -82,6 +82,8 @@ class DayFiles:
     def add(self, moment: float, document: Json) -> None:
         """Append `document` to the file of its day, and remove the files that are too old.
 
+        The newest files stay, one for each day to keep and one more, however old they are.
+
         Raises
         ------
         UsageError
@@ -98,8 +100,10 @@ class DayFiles:
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
-            for name in os.listdir(self.folder):
-                if name.endswith(ENDING) and name < self._first(moment):
+            # A clock that is wrong once must not remove all files: the newest ones stay
+            names = sorted(name for name in os.listdir(self.folder) if name.endswith(ENDING))
+            for name in names[: -self.days - 1]:
+                if name < self._first(moment):
                     os.remove(os.path.join(self.folder, name))
         except OSError as error:
             raise UsageError(f"--history: {path}: {error.strerror}") from None

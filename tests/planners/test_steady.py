@@ -320,6 +320,17 @@ def test_history_is_bounded(life: Life) -> None:
     assert len(list((life.folder / "history").iterdir())) == 11
 
 
+def test_clock_that_was_wrong_once_does_not_remove_the_history(life: Life) -> None:
+    """One round with a time in the future keeps the earlier files; the history stays bounded."""
+    for day in range(4):
+        life.round(24 * day, apply=False)
+    life.round(24 * 400, apply=False)
+    assert life.round(24 * 4, apply=False)["steady"]["sample_count"] == 5
+    for day in range(5, 20):
+        life.round(24 * day, apply=False)
+    assert len(list((life.folder / "history").iterdir())) == 12
+
+
 def test_new_removed_and_resized_instances_do_not_matter(life: Life) -> None:
     life.day()
     life.places["new"] = "node1"
