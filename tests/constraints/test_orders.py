@@ -28,7 +28,8 @@ def _waits(transition: Json) -> dict[str, set[str]]:
     steps = {step["number"]: step for step in transition["steps"]}
     waits: dict[str, set[str]] = {}
     for step in steps.values():
-        names = {steps[number].get("instance", "") for number in step["after"]}
+        before = step["depends_on"] if "depends_on" in step else step["after"]  # plans, answers
+        names = {steps[number].get("instance", "") for number in before}
         waits.setdefault(step.get("instance", ""), set()).update(names)
     return waits
 

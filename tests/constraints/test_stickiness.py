@@ -376,8 +376,8 @@ def test_moves_between_groups_must_gain_the_stickiness() -> None:
     whole = plan_of("balance-groups", document, "--n1=off")
     last, gains = whole["objective"]["before"], []
     for move in whole["moves"]:
-        gains.append(last - move["score"])
-        last = move["score"]
+        gains.append(last - move["objective_after"])
+        last = move["objective_after"]
     assert len(gains) == 2
     for factor, moves in ((0.99, 2), (1.01, 0)):
         words = ("--n1=off", f"--stickiness={min(gains) * factor}")
