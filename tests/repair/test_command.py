@@ -68,6 +68,43 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
         assert len(set(entry["to"])) == (1 if entry["instance"] == "plain" else 2)
 
 
+@pytest.mark.parametrize("parted", [False, True])
+def test_repair_of_a_violated_spread_stays_in_its_group(parted: bool) -> None:
+    """An instance that must be in another group than `b` is repaired where its disks are.
+
+    Its group is also that of `b`, unless they are `parted`.
+    """
+    document = cluster({"default": 4, "far": 3})
+    spread = "iallocator:separate:must:web:group"
+    other = ("node5", "node6") if parted else ("node3", "node4")
+    document["instances"] = {
+        "a": instance("node1", "node2", tags=[spread, PREFIX + "failover"]),
+        "b": instance(*other, tags=[spread]),
+    }
+    document["nodes"]["node1"]["offline"] = True
+    status, found = _of_document(document)
+    (entry,) = (entry for entry in found["instances"] if entry["instance"] == "a")
+    assert (status, found["state_counts"]) == (0, {"Healthy": 1, "Pending repair": 1})
+    assert _kinds(entry) == ["FAILOVER", "REPLACE_DISKS"]
+    assert entry["to"][0] == "node2"
+    assert entry["to"][1] in ("node3", "node4")
+
+
+def test_repair_that_creates_disks_anew_stays_in_the_group_of_a_violated_spread() -> None:
+    """An instance without any disk left is created again in its group, beside the other one."""
+    document = cluster({"default": 3, "far": 3})
+    spread = "iallocator:separate:must:web:group"
+    document["instances"] = {
+        "a": instance("node1", disk_template="plain", tags=[spread, PREFIX + "reinstall"]),
+        "b": instance("node2", disk_template="plain", tags=[spread]),
+    }
+    document["nodes"]["node1"]["offline"] = True
+    status, found = _of_document(document)
+    (entry,) = (entry for entry in found["instances"] if entry["instance"] == "a")
+    assert status == 0
+    assert entry["to"] in (["node2"], ["node3"])
+
+
 def test_repair_that_is_not_allowed_is_reported_and_marked() -> None:
     """`repair` reports a repair that is not permitted, and records that in a tag.
 
