@@ -147,12 +147,12 @@ def excluded_label(scenario: Scenario) -> Iterator[None]:
 def preferred_label(scenario: Scenario) -> Iterator[None]:
     """Let the tested instance prefer a label, at a high penalty, that the node `best` lacks."""
     scenario.disable_n1()
-    scenario.tag(scenario.subject, "iallocator:nodes:should:fast:1000")
+    scenario.tag(scenario.subject, "iallocator:nodes:should:quick:1000")
     for name, node in scenario.document["nodes"].items():
         if name not in (BEST, SOURCE):
-            scenario.tag(node, "fast")
+            scenario.tag(node, "quick")
     control = scenario.node(BEST)["tags"]
-    scenario.tag(scenario.node(BEST), "fast")
+    scenario.tag(scenario.node(BEST), "quick")
     yield
     scenario.node(BEST)["tags"] = [*control, "slow"]
 
