@@ -1,9 +1,10 @@
 """Measure requests and planners with and without tags for constraints, in pairs.
 
 ``python -m benchmarks.tags [--pairs N] [--nodes N,...] [--only WORD,...] [--satisfied]`` prints a
-table for ``benchmarks/TAGS.md``: the median of the processor times without tags, and for each kind
-of tag the median of the ratios of pairs. Both runs of a pair are made one after the other in this
-process, in alternating order, so that a busy machine slows down both.
+table for ``benchmarks/TAGS.md``: the lowest processor time without tags, and for each kind of tag
+the ratio of the lowest times with and without it. Both runs of a pair are made one after the other
+in this process, in alternating order. The lowest time depends least on how busy the machine is. The
+garbage collector is off, as it is in a process of the program.
 
 With ``--satisfied``, the tags exclude nothing: all nodes have the label, the stickiness is 0, the
 spread is satisfied, the reserve is 0 %, the ratio is 1. Answers and plans are then those without
@@ -20,7 +21,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from statistics import median
 from time import process_time
 
 from benchmarks.clusters import Shape, allocate, node_evacuate
@@ -185,13 +185,16 @@ def seconds_of(task: str, whole: Json, file: Path) -> float:
     file.write_bytes(raw)
     words = TASKS[task]
     gc.collect()
+    gc.disable()
     begin = process_time()
     if words:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             run_command([*words, str(file)])
     else:
         answer(raw, [])
-    return process_time() - begin
+    seconds = process_time() - begin
+    gc.enable()
+    return seconds
 
 
 def document(task: str, nodes: int, template: str, groups: int) -> Json:
@@ -252,16 +255,16 @@ def row(
         change(tagged)
         for whole in (plain, tagged) if not number else ():
             seconds_of(task, whole, file)  # imports
-        ratios = []
+        times: list[tuple[float, float]] = []
         for pair in range(pairs):
             order = (plain, tagged) if pair % 2 else (tagged, plain)
             found = [seconds_of(task, whole, file) for whole in order]
             base, own = found if pair % 2 else reversed(found)
-            if groups == 1:
-                bases.append(base)
-            ratios.append(own / base)
-        cells.append(f"{median(ratios):.2f}")
-    return f"| {task} | {template} | {nodes} | {median(bases):.3f} s | {' | '.join(cells)} |"
+            times.append((base, own))
+        base, own = map(min, zip(*times))
+        bases += [base] if groups == 1 else []
+        cells.append(f"{own / base:.2f}")
+    return f"| {task} | {template} | {nodes} | {min(bases):.3f} s | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

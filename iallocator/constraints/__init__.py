@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from typing import Any
 
-    from iallocator.constraints.locations import Locations, ScoreSettings
+    from iallocator.constraints.locations import ScoreSettings
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.constraints import TagFinding
@@ -38,28 +38,20 @@ def relations_of(
     instances has effect.
     """
     new = list(new)
-    locations: Locations | None = None
     owned = (one.tags for some in (cluster.nodes, cluster.instances, new) for one in some)
     every = (settings, *settings.by_group.values()) if optional and settings is not None else ()
     sticky = any(one.stickiness > 0 for one in every)
-    if sticky or any(tag.startswith(prefix) for tags in owned if tags for tag in tags):
-        from iallocator.constraints.locations import locations_of
-
-        locations = locations_of(cluster, new, prefix, settings, optional, sticky)
-    tagged = [
-        instance
-        for source in (cluster.instances, new)
-        for instance in source
-        if instance.tags and any(tag.startswith(prefix) for tag in instance.tags)
-    ]
-    if not tagged and locations is None:
+    if not (sticky or any(tag.startswith(prefix) for tags in owned if tags for tag in tags)):
         return None
-    from iallocator.constraints.relations import Relations
+    from iallocator.constraints.locations import locations_of
     from iallocator.tags.affinity import parse
 
-    parsed = parse(tagged, prefix)
+    locations = locations_of(cluster, new, prefix, settings, optional, sticky)
+    parsed = parse([*cluster.instances, *new], prefix)
     if not (parsed.constraints or parsed.rules or parsed.unusable or parsed.lonely or locations):
         return None
+    from iallocator.constraints.relations import Relations
+
     return Relations(cluster, parsed, locations)
 
 

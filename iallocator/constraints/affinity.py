@@ -64,6 +64,9 @@ class LiveAffinity(NoAffinity):
         return self._known.get(name)
 
     def rejected(self, instance: Instance, nodes: Iterable[int]) -> dict[int, str]:
+        relations = self._relations
+        if relations.locations is None and instance.name not in relations.members_of:
+            return {}  # without counting the members of rules
         nodes = list(nodes)
         rejections = dict.fromkeys(
             self._relations.rejected(instance.name, nodes, self._now()), self._reason
@@ -114,6 +117,10 @@ class LiveAffinity(NoAffinity):
                 state.place(one, (index,))
         return True
 
+    def may_cost(self, instance: Instance) -> bool:
+        relations = self._relations  # an instance with companions is in a rule
+        return instance.name in relations.members_of or relations.prefers(instance.name)
+
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
         """Return node -> the penalty of `instance` and its unplaced companions on this node."""
         costs: dict[int, float] = {}
@@ -124,7 +131,9 @@ class LiveAffinity(NoAffinity):
         return costs
 
     def broken(self, instance: Instance, node: int) -> list[str]:
-        broken = self._relations.violated_soft(instance.name, node, self._now())
+        broken: list[Constraint] = []
+        if self.may_cost(instance):
+            broken = self._relations.violated_soft(instance.name, node, self._now())
         return [constraint.text_with_penalty for constraint in broken] + self.unmet_orders(instance)
 
     def unmet_orders(self, instance: Instance) -> list[str]:

@@ -141,12 +141,23 @@ class Locations:
         self._ranked = sorted(
             (i for i, scored in enumerate(self._scored) if scored), key=lambda i: -self._weights[i]
         )
+        # Instances without scores and stickiness are all alike, unless nodes have scores
+        every = () if settings is None else (settings, *settings.by_group.values())
+        alike = not any(facts.weights) and not any(one.stickiness > 0 for one in every)
+        tags = f"{prefix}score:", f"{prefix}stickiness:"
         for instance in instances:
+            scored = any(tag.startswith(tags) for tag in instance.tags)
+            if alike and not scored and not self._maintained:
+                continue
+            known = facts.of(instance)
+            unscored = alike and not known.scores and not known.stickiness
+            if unscored and not self._maintained:
+                continue
             own = {
                 index: self._must(
                     instance.name, f"not on {names[index]}", f"score:{names[index]}:-INFINITY"
                 )
-                for index, score in facts.of(instance).scores.items()
+                for index, score in known.scores.items()
                 if add(score, facts.weights[index]) <= -INFINITY and index not in self.closed
             }
             if own:
@@ -159,7 +170,7 @@ class Locations:
                     home,
                     self._must(instance.name, f"on {name}", f"maintenance of {name}"),
                 )
-            if settings is not None:
+            if settings is not None and not unscored:
                 self._score(cluster, instance, facts, settings, optional)
 
     def _score(

@@ -60,6 +60,10 @@ class NoAffinity:
         """Return node -> the constraint that rejects `instance` there, in words."""
         return {}
 
+    def may_cost(self, instance: Instance) -> bool:
+        """Return whether soft constraints of `instance` can have a penalty on some node."""
+        return False
+
     def costs(self, instance: Instance, nodes: Collection[int]) -> dict[int, float]:
         """Return node -> the penalty of soft constraints that `instance` violates on this node.
 

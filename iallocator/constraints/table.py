@@ -879,19 +879,28 @@ def read_access(cluster: Cluster, instances: Iterable[Instance], prefix: str) ->
     """
     if not _TAGGED:
         return
+    # Tags -> what they require; equal tags of many instances are read once
+    by_tags: dict[tuple[str, ...], tuple[tuple[TaggedAccess, Hashable], ...]] = {}
+    reaches: dict[Hashable, bool] = {}  # whether pools and requirements exclude a node
     for instance in instances:
         if not instance.tags:
             continue
-        for constraint in _TAGGED:
-            required = constraint.required(instance, prefix)
-            if required is not None:
-                instance.requires = (*instance.requires, (constraint, required))
+        tags = tuple(instance.tags)
+        requires = by_tags.get(tags)
+        if requires is None:
+            every = ((one, one.required(instance, prefix)) for one in _TAGGED)
+            requires = by_tags[tags] = tuple((o, req) for o, req in every if req is not None)
+            for constraint, _ in requires:
                 if constraint.name not in cluster.restrictions:
                     cluster.restrictions[constraint.name] = _Nodes(
                         constraint, cluster.nodes, prefix
                     )
-        if instance.requires:
-            cluster.restrict(instance)
+        if requires:
+            instance.requires = (*instance.requires, *requires)
+            key = instance.pools, instance.template, instance.requires
+            if key not in reaches:
+                reaches[key] = cluster.reach(instance) is not None
+            instance.restricted = bool(instance.draws) or reaches[key]
 
 
 def closed_nodes(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> dict[int, str]:

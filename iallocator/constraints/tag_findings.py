@@ -105,19 +105,23 @@ def all_findings(
 
 
 def _amounts(
-    cluster: Cluster, instances: Iterable[Instance], prefix: str, keys: bool, whole: bool
+    cluster: Cluster, instances: Sequence[Instance], prefix: str, keys: bool, whole: bool
 ) -> Iterator[TagFinding]:
     """Yield a finding for each tag with an invalid number, and for each score of an unknown node.
 
     Without `keys`, only tags of scores and stickiness are checked, which have effect with every
     strategy.
     """
+    start = f"{prefix}score:", f"{prefix}stickiness:"
+    owned = (one.tags for some in (cluster.nodes, instances) for one in some)
+    if not (keys or any(tag.startswith(start) for tags in owned if tags for tag in tags)):
+        return
     facts = PacemakerTags(cluster, (), [], prefix, whole)
     for instance in instances:
         if instance.tags:
             facts.of(instance)
     for one in facts.findings:
-        if keys or one.tag.startswith((f"{prefix}score:", f"{prefix}stickiness:")):
+        if keys or one.tag.startswith(start):
             yield one
 
 

@@ -291,13 +291,15 @@ class Instance:
 
         Call it before the instance is placed anywhere.
         """
+        changed = draws != self.draws or (external and self.local)
         self.pools = pools
         self.draws = draws
         if external:
             self.kind = self.kind.on_shared_storage()
             self.local, self.shared = False, True
-        self.as_primary = primary_vector(self)
-        self.as_secondary = secondary_vector(self)
+        if changed:
+            self.as_primary = primary_vector(self)
+            self.as_secondary = secondary_vector(self)
 
     @property
     def shape(self) -> tuple[object, ...]:

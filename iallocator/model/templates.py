@@ -109,7 +109,7 @@ class Template:
 
     def on_shared_storage(self) -> Template:
         """Return the template with this name for instances that have their disks on `SHARED`."""
-        return Template(self.name, SHARED, self.nodes, self.metadata)
+        return ON_SHARED_STORAGE[self.name]
 
 
 DRBD, PLAIN, DISKLESS, EXT = "drbd", "plain", "diskless", "ext"
@@ -130,6 +130,11 @@ TEMPLATES = {
     )
 }
 """Name of a template -> the template, by name."""
+
+ON_SHARED_STORAGE = {
+    one.name: Template(one.name, SHARED, one.nodes, one.metadata) for one in TEMPLATES.values()
+}
+"""Name of a template -> the template of this name for disks on shared storage."""
 
 
 def in_htools_order() -> tuple[str, ...]:

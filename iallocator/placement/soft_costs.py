@@ -60,11 +60,9 @@ def with_penalties(
 
     The scores are empty if there are no penalties.
     """
-    first: set[int] = set()
-    for prefix, last in map(candidates.open, range(candidates.rows())):
-        if last:
-            first.update(prefix[:1] or last)
-    costs = affinity.costs(instance, first)
+    if not affinity.may_cost(instance):
+        return candidates, {}
+    costs = affinity.costs(instance, candidates.open_primaries())
     if not costs:
         return candidates, {}
     if candidates.rows() > 1:

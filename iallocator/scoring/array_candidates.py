@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iallocator.aliases import Floats, Indices
+    from iallocator.aliases import Floats, Indices, Truths
     from iallocator.constraints.checks import Check
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView
@@ -101,6 +101,17 @@ class ArrayCandidates(Candidates):
         feasible = np.flatnonzero(np.isfinite(self._scores[number])).tolist()
         columns = self._columns
         return self._prefixes[number], [columns[position] for position in feasible]
+
+    def open_primaries(self) -> set[int]:
+        feasible = self._all_feasible()
+        if not any(self._prefixes):  # single nodes, in one row
+            return {self._columns[k] for k in np.flatnonzero(feasible.any(axis=0)).tolist()}
+        return {self._prefixes[k][0] for k in np.flatnonzero(feasible.any(axis=1)).tolist()}
+
+    def _all_feasible(self) -> Truths:
+        """Return the matrix of whether each placement is feasible."""
+        feasible: Truths = np.isfinite(self._scores)
+        return feasible
 
     def score_of(self, number: int, last: int) -> float:
         return float(self._row(number)[list(self._columns).index(last)])
@@ -285,6 +296,10 @@ class PrunedPairs(ArrayCandidates):
             check()
             rows = np.arange(begin, min(begin + height, len(self._prefixes)))
             yield begin, self._asked(rows)
+
+    def _all_feasible(self) -> Truths:
+        feasible: Truths = self._codes == 0
+        return feasible
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
         feasible = np.flatnonzero(self._codes[number] == 0).tolist()

@@ -94,6 +94,14 @@ class Candidates:
         open_pairs = [nodes for _, nodes in self.row(number)]
         return (open_pairs[0][:-1] if open_pairs else ()), [nodes[-1] for nodes in open_pairs]
 
+    def open_primaries(self) -> set[int]:
+        """Return the nodes that are the primary of at least one feasible placement."""
+        found: set[int] = set()
+        for prefix, last in map(self.open, range(self.rows())):
+            if last:
+                found.update(prefix[:1] or last)
+        return found
+
     def score_of(self, number: int, last: int) -> float:
         """Return the score of the feasible placement of row `number` with the last node `last`."""
         return next(float(score) for score, nodes in self.row(number) if nodes[-1] == last)

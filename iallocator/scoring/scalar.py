@@ -520,6 +520,9 @@ class RowCandidates(Candidates):
         for score, k in ranked:
             yield score, (primary, nodes[k])
 
+    def open_primaries(self) -> set[int]:
+        return {one for one, row in zip(self._prefixes, self._rows) if min(row, default=inf) < inf}
+
     def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:
         best: dict[int, NodeBest] = {}
         for primary, row in zip(self._prefixes, self._rows):

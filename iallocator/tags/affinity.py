@@ -118,6 +118,7 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
     """Return the meaning of the affinity tags of `instances`; `prefix`: the beginning of tags."""
     parsed = Parsed()
     named: dict[tuple[str, str], Rule] = {}
+    labels: dict[str, tuple[str, float, str, str]] = {}
     for instance in instances:
         for tag in instance.tags:
             if not tag.startswith(prefix):
@@ -130,7 +131,7 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
             elif kind == "priority":
                 _priority(parsed, instance, tag, rest)
             elif kind == "nodes" and rest.startswith(f"{SHOULD}:"):
-                _preferred_label(parsed, instance, tag, rest)
+                _preferred_label(parsed, labels, instance, tag, rest)
             elif kind in MARKS and not rest:
                 parsed.marks[kind].append(instance.name)
                 parsed.constraints.append(
@@ -145,14 +146,25 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
     return parsed
 
 
-def _preferred_label(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
-    """Add a tag ``nodes:should:LABEL[:WEIGHT]`` to `parsed`; the label may have colons."""
-    label, weight = labelled(rest.partition(":")[2])
+def _preferred_label(
+    parsed: Parsed,
+    labels: dict[str, tuple[str, float, str, str]],
+    instance: Instance,
+    tag: str,
+    rest: str,
+) -> None:
+    """Add a tag ``nodes:should:LABEL[:WEIGHT]`` to `parsed`; the label may have colons.
+
+    `labels`: tag -> its label and weight, the requirement in words, and its origin.
+    """
+    if tag not in labels:
+        label, weight = labelled(rest.partition(":")[2])
+        labels[tag] = label, weight, f"on nodes that have label {label}", f"tag {tag}"
+    label, weight, what, origin = labels[tag]
     if not label or weight < 0:
         parsed.unusable.append(f"{instance.name}: {tag}")
         return
-    what = f"on nodes that have label {label}"
-    constraint = Constraint(LOCATION, SHOULD, instance.name, what, f"tag {tag}", weight=weight)
+    constraint = Constraint(LOCATION, SHOULD, instance.name, what, origin, weight=weight)
     parsed.constraints.append(constraint)
     parsed.preferred.setdefault(instance.name, []).append((label, constraint))
 

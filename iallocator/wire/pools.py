@@ -181,22 +181,60 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
             node.total_disk = node.total_disk if total is None else total
             node.reported_disk = node.reported_disk if free is None else free
 
-    for instance in cluster.instances:
-        try:
-            usual = by_group[cluster.group_of(instance).index].get(instance.template)
-            _resolve(instance, raw_instances[instance.name], storage, usual)
-        except RequestError as error:
-            raise error.below(f"instances/{instance.name}") from None
+    _set_pools(cluster, raw_instances, storage)
     if any(access):
         cluster.storage = cluster.restrictions[STORAGE_POOLS.name] = storage
+        limited: dict[tuple[Pool, ...] | None, bool] = {}  # pools -> whether a node lacks one
         for instance in cluster.instances:
-            cluster.restrict(instance)
+            if instance.pools not in limited:
+                limited[instance.pools] = storage.nodes_for(instance) is not None
+            instance.restricted = bool(instance.draws) or limited[instance.pools]
+
+
+def _set_pools(cluster: Cluster, raw_instances: Raw, storage: Storage) -> None:
+    """Set the pools of all instances of `cluster`."""
+    # Instances with equal templates are in the same pools if they and their disks name the same
+    known: dict[tuple[object, ...], tuple[tuple[Pool, ...], bool]] = {}
+    for instance in cluster.instances:
+        raw = raw_instances[instance.name]
+        usual = storage.by_group[cluster.group_of(instance).index].get(instance.template)
+        key = _named_by_disks(instance, raw, usual)
+        if key in known:
+            pools, external = known[key]
+            instance.keep_in(pools, (), external)
+            continue
+        try:
+            _resolve(instance, raw, storage, usual)
+        except RequestError as error:
+            raise error.below(f"instances/{instance.name}") from None
+        if key and instance.pools is not None and not instance.draws:
+            known[key] = instance.pools, any(pool[0] == EXTERNAL for pool in instance.pools)
 
 
 def _groups_of_disks(raw: Raw) -> set[Pool]:
     """Return the volume groups that the disks of an instance name."""
+    groups: set[Pool] = set()
+    for disk in raw.get("disks") or ():
+        for key in VG_KEYS:
+            name = disk.get(key)
+            if name:
+                groups.add((INTERNAL, name))
+    return groups
+
+
+def _named_by_disks(instance: Instance, raw: Raw, usual: Pool | None) -> tuple[object, ...]:
+    """Return all that determines the pools of an instance; () if its fields or tags name a pool.
+
+    `usual`: the pool of its disk template, if disk parameters name one.
+    """
+    if "storage_type" in raw or "storage_pool" in raw:
+        return ()
+    if instance.tags and _tagged(instance.tags):
+        return ()
+    key = TEMPLATES[instance.template].disk_key
     disks = raw.get("disks") or ()
-    return {(INTERNAL, name) for disk in disks for key in VG_KEYS if (name := disk.get(key))}
+    named = [(disk.get("vg"), disk.get("metavg"), key and disk.get(key)) for disk in disks]
+    return instance.template, usual, *named
 
 
 def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list[Pool]:
