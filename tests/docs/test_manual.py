@@ -157,6 +157,18 @@ def test_block_with_a_command_says_how_it_is_tested(path: Path) -> None:
     assert not wrong
 
 
+def test_end_to_end_tests_run_every_page_with_marked_commands() -> None:
+    """The pages with blocks marked "e2e" are those that the end-to-end test runs."""
+    text = (ROOT / "tests/e2e/scenario/manual.py").read_text()
+    listed = re.findall(r'(?m)^    "([a-z-]+/[a-z-]+)",$', text.partition("PAGES = (")[2])
+    marked = [
+        str(path.relative_to(ROOT / "docs").with_suffix(""))
+        for path in MANUAL
+        if any(block.mark == "console e2e" for block in blocks(path))
+    ]
+    assert sorted(listed) == sorted(marked)
+
+
 @pytest.mark.parametrize("path", [ROOT / "README.md", *MANUAL], ids=name_of)
 def test_table_has_a_header(path: Path) -> None:
     """Each table of the manual has a header."""
