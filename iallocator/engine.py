@@ -10,7 +10,7 @@ from iallocator.deadline import (
     limit_reached,
     reading_note,
 )
-from iallocator.errors import NO_INPUT, STDIN, InFile, RequestError
+from iallocator.errors import NO_INPUT, STDIN, InFile, RequestError, many
 from iallocator.reply import Reply, warnings_beyond
 from iallocator.units import GIB
 from iallocator.wire.codec import decode
@@ -253,8 +253,8 @@ def summary(cluster: Cluster) -> str:
     """Return the numbers of groups, nodes and instances that were read, in words."""
     online = sum(1 for node in cluster.nodes if node.online)
     return (
-        f"read {len(cluster.groups)} groups, {len(cluster.nodes)} nodes ({online} online), "
-        f"{len(cluster.instances)} instances"
+        f"read {many(len(cluster.groups), 'group')}, {many(len(cluster.nodes), 'node')} "
+        f"({online} online), {many(len(cluster.instances), 'instance')}"
     )
 
 

@@ -28,7 +28,7 @@ from iallocator.commands.runner import read_again, read_source, write_metrics
 from iallocator.deadline import Deadline
 from iallocator.documents.metrics import campaign_metrics
 from iallocator.engine import effective_settings
-from iallocator.errors import INTERRUPTED, UsageError, printable, tell
+from iallocator.errors import INTERRUPTED, UsageError, many, printable, tell
 from iallocator.execution.campaign import CampaignState
 from iallocator.execution.jobs import describe
 from iallocator.execution.journal import default_path
@@ -287,7 +287,8 @@ def progress_lines(progress: Json) -> Iterator[str]:
     """Yield the lines of the progress of a campaign as text."""
     done, to_do, left = progress["done"], progress["to_do"], progress["left_out"]
     total = len(done) + len(to_do) + len(left)
-    yield f"Campaign: {len(done)} of {total} nodes done in {progress['groups_done']} groups"
+    groups = many(progress["groups_done"], "group")
+    yield f"Campaign: {len(done)} of {total} nodes done in {groups}"
     if done:
         yield f"  done: {', '.join(done)}"
     if to_do:

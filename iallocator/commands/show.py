@@ -12,7 +12,7 @@ from iallocator.commands.command import Result
 from iallocator.constraints import relations_of
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.engine import read
-from iallocator.errors import IallocatorError, UsageError, tell
+from iallocator.errors import IallocatorError, UsageError, many, tell
 from iallocator.files import read_file
 from iallocator.model.state import State
 from iallocator.names import domains_of, whole_name
@@ -205,7 +205,7 @@ def history(command: Command) -> Result:
     if not calls:
         raise UsageError(f"{folder}: no captured calls; --capture FOLDER keeps them")
     if settings.verbose:
-        tell(f"read {len(calls)} calls")
+        tell(f"read {many(len(calls), 'call')}")
     for entry in calls:
         if entry.facts:
             continue

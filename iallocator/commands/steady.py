@@ -14,7 +14,7 @@ from time import time
 from typing import Any
 
 from iallocator.commands.day_files import DayFiles, day_file, time_words
-from iallocator.errors import UsageError
+from iallocator.errors import UsageError, many
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.queue_access import open_queue, runs
@@ -199,7 +199,7 @@ class SteadyRound:
                 if one.plan.entries:
                     count = len(one.plan.entries)
                     one.plan.entries = []
-                    one.plan.reason = f"--shadow: {count} moves would have been planned"
+                    one.plan.reason = f"--shadow: {many(count, 'move')} would have been planned"
             done.remarks += [f"would move {one['instance']}: {one['move']}" for one in shadow_moves]
         gains = {name: gain for one in self.policy.balancers for name, gain in one.gains.items()}
         planned = [

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from iallocator.errors import many
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.queue import ENDED, ERROR, SOURCE, SUCCESS, UnknownOutcomeError, expecting
 from iallocator.execution.records import PENDING, RETURNING
@@ -203,7 +204,7 @@ class Returning:
             self._submit([{"OP_ID": "OP_INSTANCE_ACTIVATE_DISKS", "instance_name": name}])
         self._activated |= inactive
         count, first = len({name for _, name, _, _ in problems}), problems[0][2]
-        why = f"{count} instances are not in sync: {first}"
+        why = f"{many(count, 'instance')} not in sync: {first}"
         return why, max(seconds for seconds, *_ in problems), any(syncs for *_, syncs in problems)
 
     def _disk_problems(self, names: Sequence[str]) -> Iterator[tuple[float, str, str, bool]]:

@@ -29,7 +29,7 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
     """Add to `page` the capacity in `document`, which ``capacity --json`` writes."""
     cluster = document["cluster"]
     page.heading(
-        f"Cluster: {cluster['nodes']} nodes, {_size(cluster['memory'])} memory, "
+        f"Cluster: {many(cluster['nodes'], 'node')}, {_size(cluster['memory'])} memory, "
         f"{_size(cluster['disk'])} disk, {cluster['vcpus']} virtual cpus on {cluster['cpus']} cpus"
     )
 

@@ -236,7 +236,9 @@ def _places(page: Page, plan: Json) -> None:
     if "instances" not in plan:
         return
     count = len(plan["instances"])
-    page.heading(f"Strategy {plan['strategy']}: {count} instances, in the order of placement")
+    page.heading(
+        f"Strategy {plan['strategy']}: {many(count, 'instance')}, in the order of placement"
+    )
     if count and {one["why"] for one in plan["instances"]} == {plan.get("reason")}:
         page.say(f"no instance was placed: {plan['reason']}; all instances stay")
         return

@@ -191,7 +191,7 @@ def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
     """Every planner accepts a captured call as its cluster."""
     status, _, err = desk.output_of("balance", "-v", f"{desk.calls}#1")
     assert status == 0
-    assert err.startswith("read 1 groups, 3 nodes")
+    assert err.startswith("read 1 group, 3 nodes")
 
 
 def test_options_with_blanks_and_quotes_are_replayed(desk: Desk) -> None:

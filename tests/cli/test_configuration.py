@@ -98,7 +98,7 @@ def test_cluster_on_the_command_line_replaces_that_of_the_file(desk: Desk) -> No
     for words in ((str(desk.request),), ("--simulate=p,2,10g,4g,2",)):
         status, _, err = desk.output_of(table, "balance", *words)
         assert status == 0
-        assert err.startswith("read 1 groups")
+        assert err.startswith("read 1 group")
 
 
 def test_words_of_a_request_are_not_a_cluster(desk: Desk) -> None:
@@ -106,7 +106,7 @@ def test_words_of_a_request_are_not_a_cluster(desk: Desk) -> None:
     words = ["ask", "allocate", "--memory=1G", "--disk=1G", "--template=plain", "-v"]
     status, _, err = desk.output_of('[ask]\nsimulate = "p,7,100g,8g,4"\n', *words)
     assert status == 0
-    assert err.startswith("read 1 groups, 7 nodes")
+    assert err.startswith("read 1 group, 7 nodes")
 
 
 @pytest.mark.parametrize(

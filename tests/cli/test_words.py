@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.builders import as_bytes, cluster, rbd
 from tests.command import run
 
 Capture = pytest.CaptureFixture[str]
@@ -155,3 +156,45 @@ def test_graph_without_equals_sign_is_rejected_with_a_hint(
     assert main(["balance", "--graph", name, "--simulate", "preferred,2,10g,8g,4"]) == 2
     reported = capsys.readouterr().err
     assert reported == f"iallocator: --graph: its file must be attached: --graph={name}\n"
+
+
+ONE_OF_MANY = re.compile(
+    r"\b1 (calls|days|groups|instances|moves|nodes|orders|rounds|sets|steps|samples)\b"
+)
+"""A number of one with a noun in the plural."""
+
+OF_HAIL = re.compile(r"1 instances (failed to move|were moved|failed to allocate|were allocated)")
+"""Words that Ganeti's allocator prints for every number."""
+
+ONE = {"docs": cluster(2, instances={"a": rbd("node1")}), "node": cluster(1)}
+"""Clusters of which a command counts one node, one instance, or one move."""
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("capacity --simulate preferred,1,100g,8g,4 --disk-template plain", ""),
+        ("balance -v", "docs"),
+        ("balance --steady --history {folder}/loads -U {folder}/used", "docs"),
+        (
+            "balance --steady --nodes-offline 0 -O node2 --history {folder} -U {folder}/used",
+            "docs",
+        ),
+        ("place", "docs"),
+        ("check -v", "docs"),
+        ("show", "docs"),
+        ("reboot --master-node node2", "docs"),
+        ("maintain --master-node node2 --run true", "docs"),
+        ("rescue node1 --master-node node2", "docs"),
+        ("ask evacuate node1", "docs"),
+    ],
+)
+def test_one_object_is_counted_in_the_singular(line: str, kind: str, tmp_path: Path) -> None:
+    """Text says "1 node", not "1 nodes", except where it repeats the words of hail."""
+    (tmp_path / "used").write_text("a 0.5 0 0 0\n")
+    document = as_bytes(ONE[kind]) if kind else None
+    words = line.format(folder=tmp_path).split()
+    done = run(*words, *(["/dev/stdin"] if document and words[0] == "ask" else []), stdin=document)
+    text = OF_HAIL.sub("", " ".join((done.stdout + done.stderr).decode().split()))
+    assert len(text) > 10
+    assert not ONE_OF_MANY.findall(text), text

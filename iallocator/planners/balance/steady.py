@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iallocator.deadline import check
+from iallocator.errors import many
 from iallocator.planners.balance.compound_moves import allowed_move
 from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
@@ -739,8 +740,8 @@ class SteadyBalancer:
         if span >= hours and len(samples) >= least:
             return ""
         return (
-            f"the history spans {span:.1f} hours with {len(samples)} samples: at least "
-            f"{hours:g} hours and {LEAST_SAMPLES} samples are needed"
+            f"the history spans {span:.1f} hours with {many(len(samples), 'sample')}: "
+            f"at least {hours:g} hours and {LEAST_SAMPLES} samples are needed"
         )
 
     def _obstacle(self) -> str:
@@ -753,7 +754,7 @@ class SteadyBalancer:
         nodes = problem.state.cluster.nodes
         down = [nodes[index].name for index in problem.scope if not nodes[index].online]
         if len(down) > limits.offline:
-            return f"{len(down)} nodes are offline or drained, at most {limits.offline} may be"
+            return f"{many(len(down), 'node')} offline or drained, at most {limits.offline} may be"
         failures = problem.failures
         if failures is not None:
             failing = failures.first_not_tolerated(failures.failing())

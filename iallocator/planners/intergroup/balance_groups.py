@@ -484,7 +484,8 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
                 continue
             length = len(work.done.plan.entries) + len(item.members)
             if bounds.max_length is not None and length > bounds.max_length:
-                work.why = f"the next move needs more than {bounds.max_length} moves (--max-length)"
+                most = many(bounds.max_length, "move")
+                work.why = f"the next move needs more than {most} (--max-length)"
                 continue
             done = evacuate(work.mover, item.members, lambda instance: [group], search=False)
             if done.failed is None:

@@ -55,7 +55,7 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
         page.details += filter(None, [printable(quality_words(run, str))])
     sums, now = document["cluster"], document["before"]
     page.tiles = [
-        Tile("Instances now", str(now["instances"]), f"on {sums['nodes']} nodes"),
+        Tile("Instances now", str(now["instances"]), f"on {many(sums['nodes'], 'node')}"),
         *(Tile(title, f"+{run['count']}", "instances") for title, run in runs),
     ]
     for name, title in (("memory", "Memory free"), ("disk", "Disk free")):
