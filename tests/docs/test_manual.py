@@ -149,7 +149,7 @@ def test_block_with_a_command_says_how_it_is_tested(path: Path) -> None:
         block.mark
         for block in blocks(path)
         if block.mark.startswith("console")
-        and not re.fullmatch(r"console (run|e2e|shown: .+)", block.mark)
+        and not re.fullmatch(r"console (run(: after .+)?|e2e|shown: .+)", block.mark)
     ]
     wrong += [block.mark for block in blocks(path) if re.match(r"[$#] \S", block.text)
               and not block.mark.startswith(("console", "ini", "text"))]  # fmt: skip
