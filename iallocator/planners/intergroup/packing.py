@@ -327,12 +327,9 @@ def _reserve_first(
     before = [_measured(mover, group) for group in groups.values()]
     lost = frozenset[int]()
     if not rules[0].exact:
-        broken = [
-            failure
-            for group, failures in zip(groups.values(), before)
-            for failure in failures.not_tolerated([(node,) for node in group.nodes])
-        ]
-        lost = frozenset(node for failure in broken for node in failure)
+        tolerated = [one for all_of in before for one in all_of.tolerated(all_of.failing())]
+        kept = {node for failure in tolerated for node in failure}
+        lost = frozenset(node for group in groups.values() for node in group.nodes) - kept
     for order in _reserve_orders(mover, instances, targets, lost):
         with state.trial():
             made = _Placing(mover, targets, order).place_all(instances)

@@ -14,6 +14,7 @@ from iallocator.planners.intergroup.context import IntergroupContext, Peers
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.intergroup.packing import pack
 from iallocator.planners.node_orders import BestFit, NodeOrder, ReserveFirst, WorstFit
+from tests.builders import cluster, rbd
 from tests.model.make import model_of
 from tests.seeds import seeds
 
@@ -80,6 +81,30 @@ def test_packing_without_a_required_room_loses_no_more(mode: str) -> None:
         lost += any(one.not_tolerated(one.failing()) for one in before)
     assert found > 10
     assert lost > 5
+
+
+def test_packing_spares_the_node_with_most_free_memory_for_failovers() -> None:
+    """All instances fit into the other group if no instance goes to its emptiest node.
+
+    That node takes over from each of the others. If it received an instance, or a fuller node were
+    spared, the failure of some node would not be tolerated.
+    """
+    sizes = {"node1": (300, 100, 100), "node2": (300, 100), "node3": (300,), "node4": (300, 200)}
+    held = {
+        f"{name}-{number}": rbd(name, memory=size)
+        for name, some in sizes.items()
+        for number, size in enumerate(some)
+    }
+    document = cluster({"a": 1, "b": 3}, memory=1000, cpus=64, instances=held)
+    settings = Settings()
+    settings.n1 = "no-new"
+    mover = Mover(IntergroupContext(model_of(document), settings))
+    known = mover.context.cluster
+    leaving = [one for one in known.instances if one.name.startswith("node1")]
+    made = pack(mover, leaving, partial(Peers(known).of, source=known.groups[0]))
+    assert made is not None
+    to = {move.instance.name: known.node_names(move.after) for move in made}
+    assert to == {"node1-0": ["node4"], "node1-1": ["node4"], "node1-2": ["node2"]}
 
 
 def test_updated_order_of_nodes_equals_a_new_order() -> None:
