@@ -103,8 +103,8 @@ class Recorder:
         self._indices: dict[str, int] | None = None
         self._as_read: dict[str, Instance] | None = None
         self._earlier: dict[int, EarlierNodes] = {}
-        self._kernels: Kept[None, dict[int, ScalarKernel]] = {}
-        self._present_terms: Kept[None, dict[tuple[int, str], list[Term]]] = {}
+        self._kernels: Kept[int, ScalarKernel] = {}
+        self._present_terms: Kept[tuple[int, str], list[Term]] = {}
         self._nodes = NodeHistory()
 
     @property
@@ -375,31 +375,34 @@ class Recorder:
         if self._as_read is None:
             self._as_read = {one.name: one for one in self.context.cluster.instances}
         known = self._as_read.get(instance.name)
-        if instance.name in state.where:
+        if known is not None and (
+            instance.name in state.where or set(known.nodes).isdisjoint(scope)
+        ):
             known = None
-        kept = derived(self._present_terms, None, state.version, dict)
-        key = id(scope), "" if known is None else known.name
-        if key not in kept:
+
+        def compute() -> list[Term]:
             with state.trial():
                 if known is not None:
                     state.place(known, known.nodes)
-                kept[key] = present_terms(self._kernel(scope))
-        return kept[key]
+                return present_terms(self._kernel(scope))
+
+        key = id(scope), "" if known is None else known.name
+        stamps = [state.stamps[index] for index in scope]
+        return derived(self._present_terms, key, stamps, compute)
 
     def _kernel(self, scope: Sequence[int]) -> ScalarKernel:
         """Return the kernel that scores the nodes of `scope` in the present state.
 
-        It is kept until the state changes, because an allocation queries many groups with one
-        scope.
+        It is kept until one of these nodes changes: an allocation queries many groups with one
+        scope, and a move to another group changes few of the scopes.
         """
         state = self.context.state
-        kernels = derived(self._kernels, None, state.version, dict)
-        kernel = kernels.get(id(scope))
-        if kernel is None:
+
+        def compute() -> ScalarKernel:
             earlier = self._earlier.setdefault(id(scope), ({}, {}))
-            fixed = self.context.kernels.fixed
-            kernel = kernels[id(scope)] = kernel_of(state, scope, earlier=earlier, fixed=fixed)
-        return kernel
+            return kernel_of(state, scope, earlier=earlier, fixed=self.context.kernels.fixed)
+
+        return derived(self._kernels, id(scope), [state.stamps[index] for index in scope], compute)
 
     def _runner_up(
         self,
