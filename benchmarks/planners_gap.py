@@ -35,9 +35,9 @@ from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
 
 __all__ = [
-    "MOVABLE", "TEMPLATES", "Steps", "Wanted", "capacity_case", "fewest_groups", "freeable",
-    "hspace", "most",
-    "ours", "reboot_case", "rebooted", "size_of", "squeeze_case", "valid",
+    "MOVABLE", "TEMPLATES", "Steps", "Wanted", "capacity_case", "drains", "fewest_groups",
+    "freeable", "hspace", "most", "ours", "reboot_case", "rebooted", "size_of",
+    "squeeze_case", "valid",
 ]  # fmt: skip
 
 TEMPLATES = {

@@ -215,6 +215,13 @@ class FailureTolerance:
         self._renew()
         return self._exact().evacuation(failure)
 
+    def memory_moved(self, failure: Failure) -> float:
+        """Return the MiB of the instances that need another node after `failure`.
+
+        Failovers to secondaries are not included.
+        """
+        return known_demand(self.state, failure, self.rules, self._demands).moved
+
     def losses(self, failing: Sequence[Failure]) -> dict[Failure, Loss]:
         """Return what each of `failing` loses.
 

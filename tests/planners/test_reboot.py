@@ -11,11 +11,21 @@ import pytest
 
 from benchmarks.clusters import Shape, document
 from benchmarks.gap import as_text
-from benchmarks.planners_gap import fewest_groups, reboot_case, rebooted
+from benchmarks.planners_gap import (
+    MOVABLE,
+    Steps,
+    drains,
+    fewest_groups,
+    reboot_case,
+    rebooted,
+    valid,
+)
 from iallocator.options.settings import Settings
 from iallocator.planners.reboot import drain_plan
 from iallocator.planners.reboot.drain_plan import DrainPlanner, RebootContext, RebootOptions
 from iallocator.planners.reboot.reboot import plan_reboots
+from iallocator.sources.text import read_text
+from iallocator.wire.reading import Reading
 from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.cli.effects_of_planners import HARD_TO_DRAIN
 from tests.command import json_of, plan_of, run
@@ -234,6 +244,37 @@ def test_fewest_groups_by_memory_are_proved() -> None:
     done = plan_reboots(model, settings, RebootOptions(force=True))
     assert len(done.rounds) == 3
     assert done.plan.reason == "no fewer groups are possible: proved"
+
+
+@pytest.mark.parametrize("nodes", [5, 10])
+def test_fewest_groups_are_proved_by_memory_for_failovers(nodes: int) -> None:
+    """`reboot` proves by sums that fewer groups would violate N+1."""
+    done = plan_reboots(
+        model_of(document(Shape(nodes, "rbd"))), Settings(), RebootOptions(force=True)
+    )
+    assert len(done.rounds) == {5: 5, 10: 3}[nodes]
+    assert done.plan.reason == "no fewer groups are possible: proved"
+
+
+@pytest.mark.parametrize("kind", MOVABLE)
+def test_sums_reject_no_set_of_nodes_that_can_be_drained(kind: str) -> None:
+    """Sums of memory reject only sets of nodes for which every placement violates a limit."""
+    rejected = 0
+    for seed in range(12):
+        machines, homes = reboot_case(seed, kind)
+        if len(machines) > 4 or not valid(machines, homes, True, Steps()):
+            continue
+        text = as_text(machines, homes).encode()
+        model = read_text(text, "cluster", Reading(static_kvm_memory=0)).cluster
+        bound = DrainPlanner(RebootContext(model, Settings()), RebootOptions(force=True)).bound
+        best = fewest_groups(machines, homes)
+        assert best is None or bound.fewest(best[0]) <= best[1]
+        for size in (2, 3):
+            for gone in combinations(range(len(machines)), size):
+                if bound.lacks(gone):
+                    rejected += 1
+                    assert not drains(machines, homes, gone, Steps())
+    assert rejected >= 3
 
 
 FOUND_BY_SEARCH = [(190, "shared"), (224, "mixed"), (119, "plain and shared")]

@@ -8,7 +8,8 @@ is not drained.
 
 A bound by memory is checked first. Instances stay in their node group. Therefore the free memory of
 the nodes of a set, plus the memory of the instances that leave these nodes, must not exceed the
-free memory of the group.
+free memory of the group. If one of the other nodes fails, its free memory is missing, too, and its
+instances need memory.
 
 If no greedy plan keeps N+1, or no node accepts an instance, a search tries other nodes for the
 instances that moved earlier (`iallocator.planners.reboot.drain_search`).
@@ -80,6 +81,8 @@ ALL_TRIES = 8_000
 They take some tenths of a second.
 """
 
+
+UNNAMED = "the failure of another node would not be tolerated"
 
 MANY_NODES = 150
 """With more nodes, instances without a secondary move to the emptiest node, without scores."""
@@ -220,40 +223,106 @@ def way_back(move: Move) -> Move:
 class MemoryBound:
     """A necessary condition for draining nodes together, by the memory of their node groups.
 
+    The free memory of the other nodes must be enough for the instances that leave. It must still be
+    enough if one of these nodes fails, of which the failure must be tolerated: then also the
+    instances of this node need another node, wherever the leaving instances are.
+
     Only memory is checked: a set of nodes that is rejected cannot be drained, but a set that is
-    accepted may be impossible, too. `leaves` is called with an instance and the index of a node. It
-    returns whether the instance leaves this node for another node of the group.
+    accepted may be impossible, too.
+
+    Parameters
+    ----------
+    context:
+        The context, in the initial state.
+    leaves:
+        Is called with an instance and the index of a node. Returns whether the instance leaves this
+        node for another node of the group.
+    failures:
+        The groups in which N+1 must be kept, with the N+1 checks of the initial state.
     """
 
-    def __init__(self, context: Context, leaves: Callable[[Instance, int], bool]) -> None:
-        state = context.state
-        self._group = [node.group.index for node in context.cluster.nodes]
-        self._free: dict[int, float] = {}
-        self._need = [0.0] * len(self._group)
-        for node in context.cluster.nodes:
-            free = max(0.0, state.columns[MEMORY][node.index]) if node.online else 0.0
-            self._free[node.group.index] = self._free.get(node.group.index, 0.0) + free
+    def __init__(
+        self,
+        context: Context,
+        leaves: Callable[[Instance, int], bool],
+        failures: Sequence[tuple[Group, FailureTolerance]],
+    ) -> None:
+        state, nodes = context.state, context.cluster.nodes
+        self._group = [node.group.index for node in nodes]
+        self._free = [
+            max(0.0, state.columns[MEMORY][node.index]) if node.online else 0.0 for node in nodes
+        ]
+        self._need = [0.0] * len(nodes)
+        self._online = dict.fromkeys(self._group, 0)
+        self._free_in_group = dict.fromkeys(self._group, 0.0)
+        for node, free in zip(nodes, self._free):
+            self._online[node.group.index] += node.online
+            self._free_in_group[node.group.index] += free
             leaving = [one for one in state.instances_on(node.index) if leaves(one, node.index)]
             self._need[node.index] = free + sum(one.memory for one in leaving)
+        self._reserves: dict[int, list[tuple[float, int]]] = {}
+        for group, tolerance in failures:
+            tolerated = tolerance.comparison.initial.tolerated
+            reserves = [
+                (self._free[index] + tolerance.memory_moved((index,)), index)
+                for index in group.nodes
+                if nodes[index].online and (index,) in tolerated
+            ]
+            self._reserves[group.index] = sorted(reserves, reverse=True)
 
     def lacks(self, drained: Collection[int]) -> bool:
         """Return whether the other nodes lack memory for the instances that leave `drained`."""
-        return any(need > self._free[group] for group, need in self._needs(drained).items())
+        return any(
+            need + self._reserve(group, drained) > self._free_in_group[group] + AMOUNT
+            for group, need in self._needs(drained).items()
+        )
 
     def fewest(self, nodes: Collection[int]) -> int:
         """Return a lower bound of the number of sets into which `nodes` must be divided."""
-        needs = self._needs(nodes)
-        parts = [need / self._free[group] for group, need in needs.items() if self._free[group]]
-        return max((ceil(part - AMOUNT) for part in parts), default=0)
+        most = 0
+        for group, need in self._needs(nodes).items():
+            free, lent = self._free_in_group[group], 0.0
+            members = [index for index in nodes if self._group[index] == group]
+            if self._keeps_a_reserve(group, members):
+                # The largest reserve, except in the set with the node of the largest reserve
+                largest, smallest = self._reserves[group][0][0], self._reserves[group][-1][0]
+                if free > largest:
+                    free, lent = free - largest, largest - smallest
+            most = max(most, ceil((need - lent) / free - AMOUNT) if free else 0)
+        return most
 
-    def _needs(self, nodes: Collection[int]) -> dict[int, float]:
-        """Return index of each node group -> the MiB that it must have free to drain `nodes`.
+    def _keeps_a_reserve(self, group: int, members: Sequence[int]) -> bool:
+        """Return whether each possible set of nodes among `members` leaves a reserve in `group`.
 
-        This is the free memory of its nodes in `nodes`, plus the memory of the instances that leave
-        these nodes.
+        A set that contains all nodes with a reserve, or all nodes but one, must be impossible.
+        """
+        reserves, free = self._reserves.get(group), self._free_in_group[group] + AMOUNT
+        if not reserves:
+            return False
+        with_reserve = {index for _, index in reserves}
+        needs = [self._need[index] for index in members]
+        return (
+            not with_reserve.issubset(members)
+            or sum(self._need[index] for index in with_reserve) > free
+        ) and (len(members) < self._online[group] - 1 or sum(needs) - max(needs) > free)
+
+    def _reserve(self, group: int, drained: Collection[int]) -> float:
+        """Return the MiB that must be free in `group` beside the memory for leaving instances.
+
+        If only one node is left, nothing can be restarted, and the reserve is 0.
+        """
+        left = self._online[group] - sum(self._group[index] == group for index in drained)
+        reserves = self._reserves.get(group, ()) if left > 1 else ()
+        return next((reserve for reserve, index in reserves if index not in drained), 0.0)
+
+    def _needs(self, drained: Collection[int]) -> dict[int, float]:
+        """Return index of each node group -> the MiB that it must have free to drain `drained`.
+
+        This is the free memory of its nodes in `drained`, plus the memory of the instances that
+        leave these nodes.
         """
         needs: dict[int, float] = {}
-        for index in nodes:
+        for index in drained:
             needs[self._group[index]] = needs.get(self._group[index], 0.0) + self._need[index]
         return needs
 
@@ -308,8 +377,11 @@ class DrainPlanner:
                 failures = FailureTolerance(context.state, rules, group=group)
                 failures.measure()
                 self._failures.append((group, failures))
+        checks_n1 = not (options.down or options.trusting or options.single == IGNORED)
         self.bound = MemoryBound(
-            context, lambda one, index: not one.needs_secondary and self._leaves(one, index)
+            context,
+            lambda one, index: not one.needs_secondary and self._leaves(one, index),
+            self._failures if checks_n1 else (),
         )
 
     def plan(self, nodes: Collection[int]) -> DrainPlan:
@@ -318,7 +390,7 @@ class DrainPlanner:
         drained = frozenset(nodes)
         if len(drained) > 1 and not self._options.trusting and self.bound.lacks(drained):
             drain = DrainPlan()
-            drain.reason = "the other nodes have less memory than the leaving instances need"
+            drain.reason = "the other nodes lack memory for the leaving instances, or for failovers"
             drain.proved = True
             return drain
         drain = self._tried(drained, SearchOptions(False, False))
@@ -352,7 +424,7 @@ class DrainPlanner:
         with self._context.drained(drained):
             drain.reason = self._emptied(drained, drain, self._chosen)
             unchecked = drain.reason or self._options.trusting
-            drain.short = "" if unchecked else self._short(drained)
+            drain.short = "" if unchecked else self._short(drained, named=True)
         return drain
 
     def _begin(self, search: SearchOptions) -> None:
@@ -540,8 +612,12 @@ class DrainPlanner:
 
     # N+1 of the nodes that are not drained
 
-    def _short(self, drained: frozenset[int]) -> str:
-        """Return a failure that is no longer tolerated while `drained` are offline, or ""."""
+    def _short(self, drained: frozenset[int], named: bool = False) -> str:
+        """Return a failure that is no longer tolerated while `drained` are offline, or "".
+
+        The text is `UNNAMED` unless `named`: a name costs a simulation. It is only shown for a
+        single node, so that several nodes get `UNNAMED` always.
+        """
         if self._options.down:
             return ""
         state = self._context.state
@@ -566,7 +642,11 @@ class DrainPlanner:
                 away = drained.intersection(group.nodes)
                 if away and failures.comparison.initial.tolerated:
                     online = [i for i in group.nodes if self._context.cluster.nodes[i].online]
-                    problem = failures.comparison.problem() if len(online) > 1 else ""
+                    problem, comparison = "", failures.comparison
+                    if len(online) > 1 and named and len(drained) == 1:
+                        problem = comparison.problem()
+                    elif len(online) > 1 and comparison.first_broken() is not None:
+                        problem = UNNAMED
                     if len(online) == 1 and len(away) > 1:
                         last = online[0]
                         here = state.primaries[last].values()
@@ -709,17 +789,17 @@ class DrainPlanner:
             answers = (ask([index]).best for index in sorted(targets))
             first = next((move for move in answers if move is not None), None)
             return ([], "has no other place") if first is None else ([list(first.steps)], "")
-        short, left = "", list(targets)
+        left, rejected = list(targets), None
         fitting: list[tuple[float, Move]] = []
         while left and (answer := ask(left)).best is not None:
-            move = answer.best
+            move, rejected = answer.best, None
             left.remove(move.after[-1])
-            short = ""
             if self._search.careful:
                 with state.trial():
                     move.apply(state)
-                    short = self._short(drained)
-            if not short:
+                    if self._short(drained):
+                        rejected = move
+            if rejected is None:
                 target = move.after[-1]
                 fitting.append((state.columns[MEMORY][target] - state.reserved[target], move))
                 if not self._search.tight:
@@ -728,7 +808,11 @@ class DrainPlanner:
             fitting.sort(key=lambda one: one[0])
             return [list(move.steps) for _, move in fitting], ""
         drain.homeless = True
-        return [], f"has no other place: {short or ask(list(targets)).message}"
+        if rejected is None:
+            return [], f"has no other place: {ask(list(targets)).message}"
+        with state.trial():
+            rejected.apply(state)
+            return [], f"has no other place: {self._short(drained, named=True)}"
 
     def lacks_memory(self, instance: Instance, secondary: int) -> bool:
         """Return whether `instance` has too much memory to fail over to its secondary."""
