@@ -441,10 +441,10 @@ def rejection_of(
     shown: str,
     commands_with: Callable[[str], Sequence[str]],
 ) -> Callable[[str], str]:
-    """Return a function from the name of an option to the message that `command` does not have it.
+    """Return a function that makes the message for an option that `command` does not have.
 
-    `table`: the options of the command; `shown`: its name in messages; `commands_with` returns the
-    commands that have the option with a full name.
+    Its argument is the name of the option. `table`: the options of the command; `shown`: the
+    command in messages; `commands_with` returns the commands that have an option of this full name.
     """
 
     def rejection(name: str) -> str:

@@ -445,7 +445,11 @@ class Snapshot(CommandSettings):
     offline: Sequence[str] = OFFLINE
 
     def check(self, positional: Sequence[str]) -> None:
-        """Reject a request in a text file, and several clusters on standard output."""
+        """Check that a request is written as JSON, and that several clusters are written to a
+        folder.
+
+        Raises UsageError, and sets the form to JSON if none is chosen.
+        """
         if self.request:
             if "form" in self.chosen and self.form != "json":
                 raise UsageError("a text file has no place for a --request")

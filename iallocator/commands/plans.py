@@ -243,7 +243,7 @@ def reboot(command: Command, deadline: Deadline) -> PlanResult:
 
 
 def squeeze(command: Command, deadline: Deadline) -> PlanResult:
-    """Plan which nodes to power down or on, and the moves; ``-X`` needs the whole reserve."""
+    """Plan which nodes to power off or on, and the moves that are needed for it."""
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.squeeze.headroom import ALL, DRBD, SHARED, SqueezeOptions
     from iallocator.planners.squeeze.squeeze import squeeze_cluster

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.scalar import ScalarKernel
 
     class Colocation(Protocol):
-        """The affinity constraints, as far as N+1 needs them."""
+        """The affinity constraints; N+1 only reads the colocation groups."""
 
         def units(self) -> Mapping[str, Sequence[str]]:
             """Return, for each instance of a colocation group, the names of all its members."""
@@ -245,7 +245,7 @@ class Rules:
         )
 
     def impersonated(self, instance: Instance) -> bool:
-        """Return whether `instance` is the namesake or the new instance, which are confused."""
+        """Return whether `instance` is the new instance or its namesake, which hail confuses."""
         return self.namesake is not None and instance.order in (self.namesake.order, LAST)
 
     def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> list[Failure]:
@@ -262,9 +262,7 @@ class Rules:
         return [one for one in self._failures if not inside.isdisjoint(one)]
 
     def of_online(self, cluster: Cluster, group: Group) -> list[Failure]:
-        """Return the failures of online nodes of `group`; nodes that are not online are left out of
-        each.
-        """
+        """Return the failures of `group`, each reduced to its online nodes."""
         nodes = cluster.nodes
         if self._failures is None:
             return [(i,) for i in group.nodes if nodes[i].online]

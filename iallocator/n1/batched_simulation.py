@@ -260,7 +260,9 @@ class BatchedSimulation:
 
     @staticmethod
     def suits(failing: Iterable[Failure]) -> bool:
-        """Return whether `lost` can simulate all of `failing`: each of them must be of one node."""
+        """Return whether `lost` can simulate all of `failing`: in each of them, only one node
+        fails.
+        """
         return all(len(failure) == 1 for failure in failing)
 
     def __init__(

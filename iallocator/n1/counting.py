@@ -137,7 +137,7 @@ class GroupCounting:
         return columns[MEMORY][node] > memory and (not disk or columns[DISK][node] > disk)
 
     def failures_of(self, node: int) -> Sequence[Failure]:
-        """Return the failures that `node` is in."""
+        """Return the failures in which `node` fails."""
         return self._of_node.get(node, ())
 
     # Changes of the state
@@ -725,7 +725,7 @@ class Speculation:
         return not counting.intricate and self._checks.plain and counting.counts(instance)
 
     def rejected(self) -> Collection[int]:
-        """Return the nodes that reject every instance, as far as is known."""
+        """Return the nodes that are known to reject every instance."""
         return self._checks.refuters.keys()
 
     def start(self) -> None:

@@ -649,7 +649,9 @@ class ExactSearch:
         return Loss(count, count, memory, memory) if count else NO_LOSS
 
     def compares(self, nodes: Nodes) -> bool:
-        """Return whether losses before and after are compared for an instance on `nodes`."""
+        """Return whether N+1 for an instance on `nodes` compares the losses before and after its
+        move.
+        """
         if self._compares or self._leaving is None:
             return self._compares
         all_nodes = self._state.cluster.nodes

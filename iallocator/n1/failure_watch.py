@@ -76,7 +76,9 @@ class SpareMemory:
         self._changes += 1
 
     def doubtful(self, amount: float) -> list[Failure]:
-        """Return the failures with a bound below `amount` MiB older than the last change."""
+        """Return the failures whose stored bound is below `amount` MiB and older than the last
+        change.
+        """
         return [
             failure for failure in self._below(amount) if self._noted[failure][2] != self._changes
         ]

@@ -33,7 +33,8 @@ class MoveChecks:
     """Checks moves into `group` on the present state of `context`.
 
     N+1 is checked by `rules` for failures that affect `nodes`. `policy_reason`: the failure reason
-    if the policy of the group rejects an instance; "": the part of the policy.
+    if the policy of the group rejects an instance; "": the reason is the violated part of the
+    policy.
     """
 
     __slots__ = (

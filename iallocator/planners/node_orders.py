@@ -138,10 +138,11 @@ class WorstFitBesideReserve(NodeOrder):
         return -self.of(index)
 
     def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
-        """Return the free share of the scarcest resource of node `index` beside the reserve.
+        """Return the free share of the scarcest resource of node `index`, without the reserve.
 
-        `more`: amounts by column that are added first, as if an instance left or came. `reserved`:
-        the least MiB that the node reserves for failovers.
+        The resources are memory and virtual cpus. `more`: amounts by column that are added first,
+        as if an instance left or came. `reserved`: the least MiB that the node reserves for
+        failovers.
         """
         columns, kept = self._state.columns, self._state.reserved[index]
         total, size = self._sizes[index]
@@ -156,7 +157,7 @@ class WorstFitBesideReserve(NodeOrder):
 class WorstFit(NodeOrder):
     """Order nodes by the free share of their scarcest resource, largest first.
 
-    The resources are memory beside the reserve, virtual cpus, and disk if `local`.
+    The resources are memory and virtual cpus, each without the reserve, and disk if `local`.
     """
 
     __slots__ = ("_local",)

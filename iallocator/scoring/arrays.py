@@ -362,8 +362,11 @@ class ArrayKernel:
         rejections: Mapping[int, str],
         limits: LimitSet,
     ) -> tuple[NodeView, RejectionCodes]:
-        """Return the view of `nodes` with `instance` on each, and the first reason that rejects
-        each.
+        """Return the amounts of `nodes` with `instance` on each, and why limits reject some of
+        them.
+
+        The first reason is recorded for each rejected node. `rejections`: node -> reason, for nodes
+        that are rejected already.
         """
         before = self._view(nodes)
         after = self._primary(instance, before, nodes)
@@ -743,5 +746,5 @@ class Sites:
         return np.array([bars(index, instance, by) for index in self._nodes], dtype=bool)
 
     def why(self, instance: Instance, by: str) -> str:
-        """Return the reason why the constraint `by` excludes `instance`; only for one node."""
+        """Return why the constraint `by` excludes `instance` from the only node of this object."""
         return self._access.why(self._nodes[0], instance, by)

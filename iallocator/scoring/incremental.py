@@ -482,7 +482,10 @@ class _PathStart(NamedTuple):
 
 
 def _scores_on_path(at: _PathStart, path: Sequence[int]) -> Floats:
-    """Return steps × nodes: the score of each node after the steps of `path` before this step."""
+    """Return the score of each node before each step of `path`, as an array of steps × nodes.
+
+    A step places an instance on a node; the scores are those of the next instance.
+    """
     nodes = np.array(path, dtype=np.intp)
     came = np.zeros((nodes.size, at.values.shape[1]))  # how many each node received before a step
     came[np.arange(1, nodes.size), nodes[:-1]] = 1

@@ -350,7 +350,7 @@ def most_freed(case: Case) -> int | None:
 
 
 def _emptied(before: Case, placing: Placing, rest: Sequence[Home]) -> bool:
-    """Return whether all of `rest` fit on the online nodes beside the reserve."""
+    """Return whether the online nodes have capacity for all of `rest` and keep their reserves."""
     case, steps = placing.case, placing.steps
     steps.spend()
     free, kept = placing.free(), reserved_of(len(case.machines), placing.placed)

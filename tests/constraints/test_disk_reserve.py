@@ -175,7 +175,7 @@ def test_balancing_keeps_the_reserve_of_new_nodes(options: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("template", ["plain", "drbd"])
 def test_capacity_with_a_disk_reserve_equals_brute_force(template: str) -> None:
-    """`capacity` places the number of instances that the disk beside the reserves permits.
+    """`capacity` places the number of instances that fit on the disk outside of the reserves.
 
     For drbd, the number of pairs is an upper limit, which a search by score does not always reach.
     """

@@ -124,7 +124,10 @@ def test_tolerated_failure_has_a_place_for_every_unit() -> None:
 
 
 def possible(sizes: list[int], labels: list[str], free: int) -> bool:
-    """Return whether all `sizes` fit on two nodes with `free` MiB, equal labels on one node."""
+    """Return whether instances of all `sizes` (MiB) fit on two nodes with `free` MiB each.
+
+    Instances with equal labels must be on one node.
+    """
     names = {*labels} - {""}
     for homes in product((0, 1), repeat=len(sizes)):
         sides = {(label, home) for label, home in zip(labels, homes) if label}

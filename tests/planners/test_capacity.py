@@ -417,7 +417,11 @@ def test_capacity_for_instances_without_resources_is_rejected(
     ratio: float,
     tmp_path: Path,
 ) -> None:
-    """`capacity` rejects sizes without resources unless a maximum or the cpus end the count."""
+    """`capacity` rejects instances that use no memory and no disk, because their number is
+    unlimited.
+
+    With a maximum (--max-length), it counts them. Instances that only use cpus have a limit.
+    """
     path = tmp_path / "cluster.data"
     path.write_text(ENDLESS.format(ratio=ratio))
     words = ["-t", str(path), f"--disk-template={template}", f"--{kind}-alloc={size}"]

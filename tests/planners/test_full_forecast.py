@@ -333,7 +333,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", seeds(10, 200))
 def test_totals_of_the_past_follow_from_the_archive(seed: int, tmp_path: Path) -> None:
-    """From the present and the archive of jobs, the totals of each past day are computed."""
+    """`past_demand` computes the demand of each past day from the cluster and the archived jobs."""
     life = Life(seed, tmp_path)
     start = NOW.timestamp() // DAY * DAY
     past = []
@@ -479,7 +479,7 @@ def test_page_and_text_have_the_day(tmp_path: Path) -> None:
 
 
 def test_metrics_have_the_day_on_which_a_group_is_full(tmp_path: Path) -> None:
-    """The metrics of a forecast have each day as seconds since 1970."""
+    """The metrics have the day on which a group is full, in seconds since 1970."""
     folder = record(tmp_path / "totals", growing(102.4))
     file = tmp_path / "metrics"
     (row,) = forecast(nodes(), folder, f"--metrics={file}")["trend"]["groups"]
@@ -491,7 +491,7 @@ def test_metrics_have_the_day_on_which_a_group_is_full(tmp_path: Path) -> None:
 
 
 def test_metrics_without_a_forecast_have_no_day(tmp_path: Path) -> None:
-    """The metrics have no day for a group that does not grow."""
+    """The metrics have no day on which a group is full if its demand does not grow."""
     folder = record(tmp_path / "totals", growing(0))
     file = tmp_path / "metrics"
     (row,) = forecast(nodes(), folder, f"--metrics={file}")["trend"]["groups"]

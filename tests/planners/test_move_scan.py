@@ -279,7 +279,7 @@ def _moves(cluster: Cluster, group: Group) -> list[object]:
 
 
 def test_changes_by_moves_are_the_differences_of_newly_computed_terms() -> None:
-    """The changes of score terms predicted for moves equal differences of new terms.
+    """The predicted changes of score terms by moves equal the differences of computed terms.
 
     The moves, good and bad, follow one another; at the end, the state is unchanged.
     """

@@ -99,7 +99,7 @@ def test_explanation_is_about_the_answer_of_the_strategy(strategy: str, request_
 
 
 def test_explanation_names_the_rule_and_both_figures() -> None:
-    """`explain` names the rule that decided, both figures, and the rejected nodes."""
+    """`explain` names the rule that decided with both numbers of instances, and rejected nodes."""
     made = cluster(nodes=3, instances={"old": rbd("node1")})
     made["nodes"]["node3"]["tags"] = ["iallocator:score:-5"]
     settings = Settings()

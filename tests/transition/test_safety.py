@@ -182,7 +182,7 @@ def test_transition_of_pacemaker_overfills_nodes_in_a_cycle() -> None:
 
 
 def test_overfull_intermediate_states_are_found() -> None:
-    """The measure for overloaded nodes finds a graph without dependencies."""
+    """The check for overloaded nodes finds an overload in a plan without dependencies."""
     one = problem(1)
     graph = ours(one)
     graph.waits = {action: set() for action in graph.waits}

@@ -288,9 +288,11 @@ def _place_cluster(
             stopped |= uncounted
 
     def search(left_out: set[str]) -> SchedulingPass | None:
-        """Return a pass by exact search that places an instance of `left_out`, or None.
+        """Search exactly for a placement of all instances that places one of `left_out`; else
+        return None.
 
-        The pass does not stop an instance that must keep running. Set `fewest_out`.
+        The placement stops no instance that must keep running. The search also sets `fewest_out`,
+        the bound of the number of instances that are left out.
         """
         nonlocal fewest_out
         with state.trial():

@@ -613,7 +613,7 @@ class SchedulingPass:
 
     @property
     def left_out(self) -> list[PlannedPlace]:
-        """The places of the instances that may move but are left out."""
+        """The planned places of the instances that could move but are not placed."""
         return [
             place
             for place in self.places.values()

@@ -61,7 +61,7 @@ class Headroom:
         return ""
 
     def slack(self, state: State, index: int) -> tuple[float, float, float]:
-        """Return the free capacity of node `index` beside the reserve: three amounts.
+        """Return the free capacity of node `index` without the reserve: three amounts.
 
         They are the MiB of memory now, the MiB with all instances running, and virtual cpus. An
         amount is negative if the node has less than the reserve.  Moves between nodes do not change

@@ -22,7 +22,7 @@ from .scenarios import drbd_super_cluster, random_super_cluster
 
 
 def _mover(seed: int, mode: str) -> Mover:
-    """Return the mover of a random super cluster, which moves instances between groups."""
+    """Return an object that moves instances between the groups of a random cluster."""
     settings = Settings()
     settings.n1 = mode
     return Mover(IntergroupContext(model_of(random_super_cluster(seed)), settings))

@@ -387,11 +387,12 @@ class Page(MoveStore):
         return self._place[np.ravel(where[0])], slice(None)
 
     def write(self, where: Where, added: Floats, squares: Floats, linear: Floats) -> None:
-        """Write what moves add, with `where` as rows and columns of the whole store."""
+        """Write what the moves at `where` add; `where` has rows and columns of the whole store."""
         super().write(self._here(where), added, squares, linear)
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
-        """Forbid moves or add costs to them, with `where` as rows and columns of the store."""
+        """Forbid the moves at `where`, or add costs to them; `where` has rows of the whole store.
+        """
         super().add(self._here(where), forbidden, costs)
 
     def forbid(self, rows: Whole) -> None:
