@@ -87,7 +87,9 @@ class NoAffinity:
         return ""
 
     def unsupported(self, instances: Sequence[Instance]) -> dict[str, str]:
-        """Return instance -> chain of orders, for each that starts after one that cannot run."""
+        """Return instance -> chain of orders in words, for instances that start after one that
+        cannot run.
+        """
         return {}
 
     def dependents_of_failed(

@@ -640,7 +640,8 @@ class Relations:
     # Orders
 
     def unsupported(self, coming: Collection[str] = ()) -> dict[str, str]:
-        """Return instance -> chain of orders, for instances that start after one that cannot run.
+        """Return instance -> chain of orders in words, for instances that start after one that
+        cannot run.
 
         `coming` are the instances that the request creates.
         """

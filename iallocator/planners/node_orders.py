@@ -118,7 +118,7 @@ class GreedyPacking:
 
 
 class WorstFitBesideReserve(NodeOrder):
-    """Order nodes by the free share of their scarcest resource beside a reserve, largest first.
+    """Order nodes by the free share of their scarcest resource without a reserve, largest first.
 
     The resources are memory now, memory with all instances running, and virtual cpus. `reserve` is
     an instance for which each of the `nodes` must have capacity after all moves.
@@ -176,7 +176,7 @@ class WorstFit(NodeOrder):
 
 
 class BestFit(NodeOrder):
-    """Order nodes by their free memory beside the reserve, least first, without those in `spare`.
+    """Order nodes by their free memory without the reserve, least first, without those in `spare`.
 
     So large free capacities remain for large instances.
     """

@@ -324,7 +324,9 @@ def even_cluster(seed: int) -> str:
 
 
 def test_balance_of_even_clusters_scores_as_hbal(tmp_path: Path) -> None:
-    """`balance` finds moves that make a deviation 0, which the rounding of bounds could hide."""
+    """`balance` finds a move to a deviation of exactly 0, which rounding errors of bounds may
+    exclude.
+    """
     wrong, path = [], tmp_path / "cluster.data"
     for seed in (*seeds(20, 150), *HIDDEN):
         path.write_text(even_cluster(seed))

@@ -37,7 +37,7 @@ BOUND = ("bound", "gap", "proved", "bound_reason")
     ("planner", "kind"), [(name, kind) for name in COUNTED for kind in COUNTED[name][1]]
 )
 def test_bound_of_a_number_is_never_worse_than_the_best_number(planner: str, kind: str) -> None:
-    """The bound of a count is never worse than the best count, found by trying everything."""
+    """The bound of a counted result allows the best result, which is found by trying everything."""
     bound, known = COUNTED[planner][0], 0
     for seed in seeds(8, 20, 3000):
         found = bound(seed, kind)

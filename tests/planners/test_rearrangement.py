@@ -1,4 +1,4 @@
-"""Test balance on small clusters: several instances move together, and N+1 holds on the way."""
+"""Test that balance moves several instances together, and keeps N+1 after each move."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_instances_on_shared_storage_share_an_exclusion_tag_during_the_reboot_as
 
 
 def test_new_conflict_of_exclusion_tags_keeps_a_node_from_being_rebooted() -> None:
-    """`reboot` leaves a node out if its instance has the exclusion tag of one on its secondary."""
+    """`reboot` leaves out a node if a failover would join two instances with one exclusion tag."""
     web = {"tags": ["service:web"]}
     pairs = {"a": instance("node1", "node2") | web, "b": instance("node2", "node1") | web}
     document = cluster(2, instances=pairs, tags=("htools:iextags:service",))

@@ -400,7 +400,7 @@ def test_nodes_powered_off_without_a_move_are_checked_for_n1() -> None:
 def test_failures_known_from_the_moves_are_not_simulated_again_for_the_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The verifier simulates failures for the steps only where they end unlike the moves."""
+    """The verifier simulates failures for the steps only if their final placement is a new one."""
     simulated: list[Failure] = []
     succeed = Restarts.succeed
 

@@ -124,7 +124,7 @@ def test_kernels_with_and_without_arrays_reject_the_same_nodes(
 
 
 def case(seed: int) -> Json:
-    """Return a request in a random super cluster with storage pools."""
+    """Return a request in a random cluster of several groups with storage pools."""
     rng = Random(seed)
     return new(rng, super_cluster(rng))
 

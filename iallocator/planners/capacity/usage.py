@@ -61,7 +61,7 @@ class Figures:
     free_spindles:
         Free spindles.
     available_memory, available_disk:
-        Free MiB beside memory reserved for failovers, and beside the larger of ``--min-disk``
+        Free MiB without the memory reserved for failovers, and without the larger of ``--min-disk``
         and the disk reserve.
     most_memory, most_disk:
         The most MiB available on one node.

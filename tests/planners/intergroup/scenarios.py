@@ -79,7 +79,8 @@ def drbd_super_cluster(seed: int) -> Json:
 
 
 def random_super_cluster(seed: int) -> Json:
-    """Return a super cluster in which each group has access to some of the storage pools.
+    """Return a cluster of several groups in which each group has access to some of the storage
+    pools.
 
     The pools are internal disks, and two or three NAS. Some nodes are offline, some have little
     memory, and groups differ in size.

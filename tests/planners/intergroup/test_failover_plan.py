@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _shared_super_cluster(seed: int) -> Json:
-    """Return a super cluster on shared storage with failures that are not tolerated.
+    """Return a cluster of several groups on shared storage with failures that are not tolerated.
 
     If `seed` is a multiple of 3, half of the instances use a pool that one node in four cannot
     access.
