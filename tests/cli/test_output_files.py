@@ -1,4 +1,4 @@
-"""Test that unwritable files are reported before planning, and failed writes by status."""
+"""Test that a command reports unwritable files before it plans, and failed writes by its status."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_erased(
 ) -> None:
     """The progress is one line on the terminal, which is erased at the end.
 
-    The library rich is installed or not.
+    The test runs with and without the library rich.
     """
     if library:
         pytest.importorskip("rich", reason="rich is not installed")

@@ -1,4 +1,4 @@
-"""Test SIGINT and SIGTERM at any moment: the plan so far, status 130 or 143, no traceback."""
+"""Test SIGINT and SIGTERM at any moment: the plan so far, exit status 130 or 143, no traceback."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def interrupted_while_printing(arguments: list[str], number: signal.Signals) -> 
 def test_signal_while_printing_completes_the_output(
     number: signal.Signals, words: str, tmp_path: Path
 ) -> None:
-    """After a signal during printing, the output is complete and the status is the signal's."""
+    """After a signal during printing, the output is complete; the exit status names the signal."""
     files = {"unbalanced": unbalanced(tmp_path, instances=80), "doc": str(tmp_path / "doc")}
     Path(files["doc"]).write_bytes(as_bytes(allocate(cluster(99))))
     arguments = [files.get(word, word) for word in words.split()]

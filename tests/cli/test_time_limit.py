@@ -137,7 +137,7 @@ PATHS: dict[str, tuple[Callable[[], Json], tuple[str, ...]]] = {
 def test_time_limit_ends_every_path_and_is_reported(path: str, tmp_path: Path) -> None:
     """A command with minutes of work and a limit of 0.5 s gives a valid answer with the limit.
 
-    A planner may have found no move, and a status of 0 may have become another one.
+    A planner may have found no move, and then ends with another exit status than 0.
     """
     document, words = PATHS[path]
     file = tmp_path / "document.json"

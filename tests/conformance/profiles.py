@@ -35,20 +35,20 @@ class Profile:
     nodes
         Fewest and most nodes of a group.
     templates
-        Disk templates that live on the cluster (repeated: more often).
+        Disk templates of the instances; a template that is listed twice is drawn twice as often.
     fill
         Share of a node's memory that primaries may take, 0 to 1.
     disk, cpu
-        How generous disks and processors are, 1 being ample.
+        Size of disks and number of processors as a factor; with 1, they are never short.
     measured
-        Whether the nodes report disk figures at all.
+        Whether the nodes report the sizes of their disks.
     exclusive
         Where storage is exclusive: `none`, `all`, `groups` or `nodes`.
     kvm
         Whether kvm is the first enabled hypervisor (node memory is then static).
     drift
-        Reported free memory and disk against what the instances explain:
-        `none`, `less`, `more` or `both`.
+        Difference of reported free memory and disk from what the instances leave: `none`, `less`,
+        `more` or `both`.
     unwell
         Probability that a node is offline, drained or not vm_capable.
     down, forthcoming, unbalanced
@@ -60,23 +60,23 @@ class Profile:
     intervals
         Number of `minmax` intervals of a policy.
     tight_ratios
-        Whether the vcpu and spindle ratios leave little room.
+        Whether the vcpu and spindle ratios are nearly reached.
     picky
         Probability that a group's policy forbids some disk templates.
     shuffled
-        Whether names come in an order that is not theirs.
+        Whether names are not sorted in the document.
     heterogeneous
         Whether nodes differ in size.
     unsized
-        Probability that a disk on exclusive storage does not say its spindles.
+        Probability that a disk on exclusive storage does not state its spindles.
     deserted
-        Probability that a secondary may be on a node that is not well.
+        Probability that a secondary may be on a node that is offline, drained or not vm_capable.
     named
-        Probability that a new instance is bound to a group.
+        Probability that the request for a new instance names a group.
     drained
         Probability that all nodes of a group are drained.
     telling
-        Probability that a node that cannot be queried has amounts all the same.
+        Probability that a node that cannot be queried has amounts nevertheless.
     """
 
     groups: int

@@ -51,7 +51,10 @@ def full_node(free: int, secondary: int, primary: int) -> str:
 def test_full_node_passes_n1_as_with_the_original(
     words: str, free: int, held: tuple[int, int]
 ) -> None:
-    """Without a reserve, no free memory is needed. The bad nodes and groups are listed."""
+    """Programs find the nodes and groups that violate N+1 as the originals do.
+
+    A node without a reserve needs no free memory.
+    """
     program, *options = words.split()
     one = Case(program, ("-t", "c.data", *options), {"c.data": full_node(free, *held)})
     assert ours(one) == theirs(one)
@@ -59,7 +62,7 @@ def test_full_node_passes_n1_as_with_the_original(
 
 @installed
 def test_only_nodes_that_pass_n1_are_checked_for_the_policy() -> None:
-    """The ratios of the policy are checked only on nodes that pass N+1, as by hbal."""
+    """`hcheck` checks the ratios of a policy only on nodes that pass N+1, as the original does."""
     rows = "n1|1000|0|0|1000|1000|1|N|u|1||N|0|1|1.0\nn2|1000|0|1000|1000|1000|4|N|u|1||N|0|1|1.0"
     lines = "i1|500|10|5|running|Y|n1|n2|drbd||1|-\ni2|500|10|5|running|Y|n2|n1|drbd||1|-"
     text = f"g|u|preferred||\n\n{rows}\n\n{lines}\n\n\n"
@@ -92,7 +95,7 @@ i3.ex.com|1000|10|1|running|Y|n2.ex.com|n3.ex.com|drbd||1|-
     ],
 )  # fmt: skip
 def test_loads_are_those_of_whole_names(program: str, loads: str) -> None:
-    """Short names have no effect, and an empty line is an error."""
+    """Programs read loads by whole names of instances, and report an empty line as an error."""
     name, *options = program.split()
     files = {"c.data": LONG_NAMES, "loads": loads}
     one = Case(name, ("-t", "c.data", "-U", "loads", *options), files)
@@ -102,7 +105,10 @@ def test_loads_are_those_of_whole_names(program: str, loads: str) -> None:
 @installed
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
 def test_hail_words_its_reasons_as_the_original(kind: str) -> None:
-    """The reason of each node, of the last pair of nodes, and of missing groups is equal."""
+    """`hail` rejects a request with the reasons of the original, in its words.
+
+    The reasons concern each node, the last pair of nodes, or missing groups.
+    """
     for seed in seeds(12, 200):
         text = json.dumps(tight_request(Random(f"tight/{kind}/{seed}"), kind))
         one = Case("hail", ("request.json",), {"request.json": text})
@@ -157,7 +163,10 @@ g3|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd|4.0|32.0
     ],
 )  # fmt: skip
 def test_several_groups_are_printed_as_by_the_original(words: str) -> None:
-    """Groups without nodes keep their numbers. Lists of instances and nodes have positions."""
+    """Programs print several groups as the originals do.
+
+    Groups without nodes keep their numbers. Lists of instances and nodes have positions.
+    """
     program, *options = words.split()
     one = Case(program, ("-t", "c.data", *options), {"c.data": SEVERAL})
     assert ours(one) == theirs(one)
@@ -165,7 +174,7 @@ def test_several_groups_are_printed_as_by_the_original(words: str) -> None:
 
 @installed
 def test_uuid_with_a_hyphen_is_quoted_as_by_the_original() -> None:
-    """Values with other characters than letters, digits and dots have quotes."""
+    """Machine-readable output quotes values with characters besides letters, digits and dots."""
     text = SEVERAL.replace("empty|u0|", "empty|u-0_x.y|").replace("|u1|", "|u_1|")
     one = Case("hcheck", ("-t", "c.data", "--machine-readable"), {"c.data": text})
     assert ours(one) == theirs(one)
@@ -181,7 +190,7 @@ def test_uuid_with_a_hyphen_is_quoted_as_by_the_original() -> None:
     ],
 )  # fmt: skip
 def test_simulated_exclusive_storage_has_no_free_spindles_as_with_the_original(words: str) -> None:
-    """Instances with disks cannot be placed on such nodes."""
+    """Instances with disks do not fit on simulated exclusive storage, as with the original."""
     options = ("--simulate", "p,4,100g,16g,8,4,True", *words.split())
     one = Case("hspace", options, {})
     assert ours(one) == theirs(one)
@@ -191,7 +200,7 @@ def test_simulated_exclusive_storage_has_no_free_spindles_as_with_the_original(w
 @pytest.mark.parametrize("words", ["p,1,1g,1g,8", "p,2,1g,1g,8 -O node-01-001 -O node-01-002"])
 @pytest.mark.parametrize("template", ["drbd", "plain"])
 def test_too_few_nodes_are_reported_as_by_the_original(words: str, template: str) -> None:
-    """An instance with a secondary requires two nodes."""
+    """Programs report too few nodes as the original: an instance with a secondary requires two."""
     options = ("--simulate", *words.split(), "--disk-template", template)
     one = Case("hspace", options, {})
     assert ours(one) == theirs(one)
@@ -200,7 +209,7 @@ def test_too_few_nodes_are_reported_as_by_the_original(words: str, template: str
 @installed
 @pytest.mark.parametrize("number", [710072, 710082])
 def test_hsqueeze_divides_moves_into_sets_as_the_original(number: int) -> None:
-    """The last set of jobs is as large as possible."""
+    """`hsqueeze` divides moves into sets of jobs as the original; the last set is the largest."""
     one = case(number, "hsqueeze")._replace(arguments=("-t", "cluster.data", "-C", "-v"))
     assert ours(one) == theirs(one)
 
@@ -208,7 +217,7 @@ def test_hsqueeze_divides_moves_into_sets_as_the_original(number: int) -> None:
 @installed
 @pytest.mark.parametrize("ratio", ["1000000000.0", "0.05", "12345678.5", "32"])
 def test_ratios_of_policies_are_written_as_by_the_original(ratio: str) -> None:
-    """Large and small numbers have an exponent, in files and in details."""
+    """Ratios of policies are printed as by the original: large and small ones have an exponent."""
     text = SEVERAL.replace("|drbd,plain,rbd|4.0|32.0", f"|drbd,plain,rbd|4.0|{ratio}")
     one = Case("hbal", ("-t", "c.data", "-G", "g1", "-S", "saved", "-v", "-v"), {"c.data": text})
     assert ours(one) == theirs(one)

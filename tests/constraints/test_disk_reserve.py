@@ -70,7 +70,7 @@ def scenario(rng: Random, template: str) -> Json:
 
 
 def takes(document: Json, disk: int) -> list[str]:
-    """Return the nodes that keep their reserve, and at least 1 MiB, with `disk` MiB used more."""
+    """Return the nodes that keep their disk reserve and 1 MiB when `disk` MiB are used."""
     return [
         name
         for name, node in document["nodes"].items()

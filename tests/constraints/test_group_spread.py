@@ -218,7 +218,10 @@ RELOCATE = {"type": "relocate", "name": "w1", "relocate_from": ["node1"], "requi
 
 @pytest.mark.parametrize("request_type", [EVACUATE, RELOCATE], ids=lambda one: one["type"])
 def test_violated_spread_does_not_prevent_a_move_within_the_group(request_type: Json) -> None:
-    """The violation does not depend on the node."""
+    """An instance may move within its group although the group violates a spread already.
+
+    The test evacuates or relocates an instance: every node of the group violates the spread.
+    """
     document = two_in_one_group()
     answer = respond({**document, "request": request_type}, "--n1=off")
     assert answer["success"]
@@ -226,7 +229,7 @@ def test_violated_spread_does_not_prevent_a_move_within_the_group(request_type: 
 
 
 def test_instances_of_a_violated_spread_leave_a_node_together() -> None:
-    """An exact search lets both share their group, too."""
+    """Exact search may evacuate two instances within a group that violates their spread already."""
     document = two_in_one_group()
     for name in ("w1", "w2"):
         document["instances"][name] |= {"nodes": ["node1"], "memory": 5000}
@@ -249,7 +252,7 @@ def test_instances_of_a_violated_spread_leave_a_node_together() -> None:
     ids=lambda one: one[0] if isinstance(one, tuple) else "",
 )
 def test_violated_spread_does_not_prevent(command: tuple[str, ...], first: str) -> None:
-    """A dead node is rescued, and nodes are maintained; the instance stays in its group."""
+    """`rescue`, `reboot` and `maintain` move an instance within a group that violates a spread."""
     words = (*command, "--json", "--master-node=node5")
     done = run(*words, stdin=as_bytes(two_in_one_group()))
     assert done.returncode == 0, done.stderr.decode()
@@ -258,7 +261,10 @@ def test_violated_spread_does_not_prevent(command: tuple[str, ...], first: str) 
 
 
 def test_new_instance_and_one_from_another_group_do_not_enter_a_violated_spread() -> None:
-    """The exception is for instances that were in the group initially."""
+    """A group that violates a spread accepts no further instance of the spread.
+
+    The further instance is new, or comes from another group.
+    """
     document = two_in_one_group()
     tags = [f"{MUST}web:group"]
     document["instances"]["w3"] = instance("node4", tags=tags, **SHARED)

@@ -1,4 +1,7 @@
-"""Test that ``show --rules`` lists constraints in force, and hides those of all instances."""
+"""Test that ``show --rules`` lists effective constraints, and by default only of some instances.
+
+Constraints that apply to every instance are hidden by default.
+"""
 
 from __future__ import annotations
 

@@ -160,7 +160,10 @@ def test_moves_keep_instances_on_nodes_that_their_tags_allow(command: str, templ
 
 
 def test_capacity_keeps_failures_tolerated_that_labels_allow() -> None:
-    """`capacity` keeps failures tolerated with labels, and ends only if one more fails."""
+    """`capacity` keeps tolerated failures tolerated by labels, and fills the cluster completely.
+
+    One more instance would make a failure intolerable, or fits on no node.
+    """
     ends: Counter[str] = Counter()
     for seed in seeds(25, 300):
         document = labelled(Random(f"capacity/{seed}"))

@@ -289,7 +289,10 @@ def test_batches_equal_brute_force(option: str) -> None:
 @pytest.mark.parametrize("mode", ["strict", "no-new", "no-worse"])
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_n1_does_not_depend_on_stickiness(template: str, mode: str) -> None:
-    """N+1 accepts equal placements with and without stickiness, which a failure ends."""
+    """N+1 accepts a placement with stickiness if and only if it accepts it without.
+
+    An instance leaves a failed node, whatever its stickiness is.
+    """
     outcomes = set()
     for seed in seeds(6, 300):
         rng = Random(f"n1/{template}/{seed}")

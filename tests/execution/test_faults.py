@@ -351,7 +351,7 @@ def test_stopped_execution_completes_moves_in_progress_only(tmp_path: Path, depe
 
 @pytest.mark.parametrize("depends", [True, False], ids=["luxi", "rapi"])
 def test_failed_jobs_are_retried_from_the_present_nodes(tmp_path: Path, depends: bool) -> None:
-    """When the causes are gone, each failed step is executed once, unless others did it."""
+    """When the causes are gone, each failed step is executed once, unless a person has done it."""
     for seed in range(CASES):
         rng = Random(seed)
         helped = False

@@ -79,8 +79,7 @@ def rows(text: str) -> dict[str, list[str]]:
 def test_recorded_cluster_has_the_tables_and_moves_of_hbal(
     group: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The commands print hbal's tables and moves for the recorded cluster, through RAPI and LUXI.
-    """
+    """For the recorded cluster, the commands print hbal's tables and moves with RAPI and LUXI."""
     with fake_luxi(tmp_path, recorded_luxi) as server:
         for connection in (f"-mfile://{RECORDED}", f"-L{server.path}"):
             tables, moves = theirs(connection, "-G", group, *more)

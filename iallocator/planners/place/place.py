@@ -288,8 +288,7 @@ def _place_cluster(
             stopped |= uncounted
 
     def search(left_out: set[str]) -> SchedulingPass | None:
-        """Search exactly for a placement that places one of `left_out`; return None if there is
-        none.
+        """Search exactly for a placement that places one of `left_out`; None if there is none.
 
         The placement stops no instance that must keep running. The search also sets `fewest_out`,
         the bound of the number of instances that are left out.

@@ -71,12 +71,10 @@ class Toy:
         self.folders = folders
 
     def copy(self, folder: Path, left_out: Place | None = None) -> Path:
-        """Return `folder` with a copy of the project that has the toy, but for one place.
+        """Copy the project with the toy to `folder`, without the change at `left_out`; return
+        `folder`.
 
-        Raises
-        ------
-        AssertionError
-            If the text that a place looks for is not there exactly once.
+        Raises AssertionError if the text that a place looks for is not there exactly once.
         """
         ignored = shutil.ignore_patterns("__pycache__")
         for name in self.folders:

@@ -64,8 +64,7 @@ class _Statistics(Toy):
         return done if done.returncode else super().check(folder)
 
     def check_without(self, folder: Path, left_out: Place) -> Done:
-        """Run the tests of scores and of the page with a copy that lacks one place of the recipe.
-        """
+        """Run tests of scores and of the page with a copy that lacks one place of the recipe."""
         checks = ("tests/property/test_scores.py", "tests/scoring/test_metrics.py")
         return run_tests(folder, "-k", "relocate or page", *checks)
 

@@ -66,13 +66,13 @@ class Expect:
     calls : tuple of str
         Types of the requests that the allocator should get.
     rejected : bool
-        The allocator should find no solution, and Ganeti should say so.
+        The allocator should find no solution, and Ganeti should report that.
     performed : bool
-        The answer should be carried out; if not, nothing should change.
+        Ganeti should execute the answer; if false, nothing should change.
     leaves_out : tuple of str
         Instances that a partly successful answer should name as failed.
     check : callable
-        Yields what else is wrong.
+        Yields further problems.
     """
 
     calls: tuple[str, ...] = ()

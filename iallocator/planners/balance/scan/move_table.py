@@ -391,7 +391,8 @@ class Page(MoveStore):
         super().write(self._here(where), added, squares, linear)
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
-        """Forbid the moves at `where`, or add costs to them; `where` has rows of the whole store.
+        """Forbid the moves at `where`, or add costs; `where` has rows and columns of the whole
+        store.
         """
         super().add(self._here(where), forbidden, costs)
 
