@@ -163,7 +163,7 @@ def test_fgd_leaves_no_memory_that_fits_no_instance() -> None:
 
 
 def test_headroom_excludes_the_failed_node() -> None:
-    """Headroom leaves out the node that fails: using the empty node reduces it least."""
+    """The ranking `headroom` ignores the capacity of the node that it assumes to fail."""
     assert chosen(cluster_document(0, 9300, 9000, memory=600), "headroom") == ["node1"]
 
 
@@ -182,7 +182,7 @@ LIVED = Outcome(800, 108, 2, 3584, 0.875, 3734.25, 0.5, 3)
 
 
 def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
-    """Stored records are read back with all members; jobs without a record have none."""
+    """Records that are stored in a file are read back from it; other jobs have none there."""
     path = tmp_path / "lives.jsonl"
     Records(path).add(ONE, LIVED)
     Records(path).add(ONE._replace(seed=1), LIVED._replace(rejected=9))
@@ -196,7 +196,7 @@ def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
 
 
 def test_records_without_a_file_are_kept_in_memory() -> None:
-    """Records without a file are in the order of the jobs and seeds."""
+    """Records without a file are sorted by policy and seed, in the order of the requested jobs."""
     records = Records(None)
     jobs = [ONE._replace(policy=policy, seed=seed) for seed in (1, 0) for policy in ("b", "a")]
     for number, job in enumerate(jobs):

@@ -1,4 +1,4 @@
-"""Test plans with loads of monitoring daemons, for #LOAD, or not at all."""
+"""Test the loads of monitoring daemons: in plans, for the placement key #LOAD, or unused."""
 
 from __future__ import annotations
 

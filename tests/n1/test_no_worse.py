@@ -207,7 +207,7 @@ def test_failure_tolerated_in_another_order_fails_only_the_simulation() -> None:
 
 
 def test_sums_of_parts_equal_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no-worse, sums of parts give candidates the results of the search."""
+    """With no-worse, N+1 by sums accepts the placements that N+1 by exact search accepts."""
 
     def results(case: Case) -> list[bool]:
         check = case.context.tolerance(case.context.all_nodes())

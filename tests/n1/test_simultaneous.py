@@ -116,7 +116,10 @@ def test_joint_failures_and_racks_lose_the_expected_instances(template: str) -> 
 
 
 def test_earlier_pairs_do_not_use_up_the_operations_of_a_pair() -> None:
-    """The search for one pair of failing nodes has operations left after 14 other pairs."""
+    """The search for one pair of failing nodes finds an exact result after 14 other pairs.
+
+    Each pair has a limit of operations of its own.
+    """
     free = (2151, 3602, 3264, 3756, 3387, 3054)
     homes = (
         (2048, 512, 2048, 512, 2048, 1024, 1024, 1024, 1024),
@@ -152,7 +155,7 @@ def test_joint_failures_leave_the_state_unchanged(template: str) -> None:
 
 
 def test_failures_of_racks_simulated_in_arrays_equal_one_by_one() -> None:
-    """If nodes are in racks, the simulation in arrays finds the failures of the one by one."""
+    """With nodes in racks, arrays find the failures that simulations one by one find."""
     reported = set()
     for seed in range(30):
         document = scenario(seed, "rbd" if seed % 3 else "drbd")

@@ -243,7 +243,7 @@ def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
 
 
 def test_page_of_capacity_has_tolerated_failures_and_the_end(write: Write) -> None:
-    """The page of capacity has failures, score and groups before and after, and the end."""
+    """The page of capacity has failures, score and groups before and after, and why it ended."""
     text = write(
         "capacity", allocate(cluster(3)), "--standard-alloc=30g,1g,1", "--n1=off"
     ).read_text()

@@ -109,7 +109,7 @@ def _not_in_line(nodes: Json, free: Free) -> bool:
 
 
 def _whole_group_is_too_much(needs: list[Json], where: str, usable: list[str], free: Free) -> bool:
-    """Return whether `where` lacks capacity for all members without being clearly the largest."""
+    """Return whether node `where` lacks capacity for a whole group, and is not clearly largest."""
     whole: Counter[str] = Counter()
     for one in needs:
         whole.update(one)

@@ -282,9 +282,10 @@ def plain_in(group: str, node: str, memory: int, size: int = 700) -> Json:
 
 
 def test_squeeze_keeps_a_node_that_has_the_volume_group_of_an_instance() -> None:
-    """Only node1 could restart `b`: the failure of node3 loses one instance, and may not lose two.
+    """`squeeze` keeps the only other node on that has the volume group of an instance.
 
-    The free space of the default volume group says nothing about disks in another one.
+    If node3 fails, only node1 can restart `b`, and one instance is lost; without node1, both would
+    be lost. The free space of the default volume group does not count for disks in another one.
     """
     document = several_groups(
         {"node1": {"fast": 5000}, "node2": {}, "node3": {"lvm": 1500, "fast": 1500}},
@@ -297,7 +298,10 @@ def test_squeeze_keeps_a_node_that_has_the_volume_group_of_an_instance() -> None
 
 
 def test_instance_restarts_on_a_node_without_the_default_volume_group() -> None:
-    """If node1 failed, `b` would restart on node2, and `a` on node3, which has only its group."""
+    """N+1 uses a node without the default volume group for an instance in another volume group.
+
+    If node1 fails, `b` restarts on node2, and `a` on node3.
+    """
     document = several_groups(
         {"node1": {"lvm": 1000, "fast": 1000}, "node2": {"lvm": 1000, "fast": 1000},
          "node3": {"fast": 1000}},

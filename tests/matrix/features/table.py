@@ -1,7 +1,7 @@
 """Define the table of features: facts that can decide the placement of an instance.
 
-Each feature is a generator over a scenario. Before its ``yield`` it prepares the common facts,
-after it it sets the one deciding fact. The preparation alone is the control.
+Each feature is a generator over a scenario. Before its ``yield``, it prepares common facts. After
+the ``yield``, it sets the deciding fact. The scenario with the preparation alone is the control.
 """
 
 from __future__ import annotations
