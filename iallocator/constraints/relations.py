@@ -221,7 +221,7 @@ class Relations:
 
     @property
     def bound(self) -> Collection[str]:
-        """Return the instances that have `constraints`."""
+        """Return the names of instances that have orders, priorities or marks in `constraints`."""
         return self._bound.keys()
 
     def rule_members(self, instance: str) -> Iterator[Member]:

@@ -76,8 +76,9 @@ class SpareMemory:
         self._changes += 1
 
     def doubtful(self, amount: float) -> list[Failure]:
-        """Return the failures whose stored bound is below `amount` MiB and older than the last
-        change.
+        """Return the failures with a stored bound below `amount` MiB that is out of date.
+
+        A bound is out of date if it is older than the last change of a node.
         """
         return [
             failure for failure in self._below(amount) if self._noted[failure][2] != self._changes

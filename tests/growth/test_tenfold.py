@@ -121,8 +121,9 @@ def test_growth_of_time_and_memory_is_bounded(
 ) -> None:
     """Time and memory of commands grow no faster than the listed exponents.
 
-    Processor time and peak memory of the real command are measured at N and 4N. Start-up is
-    excluded. A small process starts the runs, because its memory counts for them.
+    Processor time and peak memory of the real command are measured for clusters of N and of 4N
+    nodes. Start-up is excluded. A small process starts the runs: the peak memory of a run includes
+    that of its parent.
     """
     for _ in range(TIMES):
         with ProcessPoolExecutor(1, get_context("spawn")) as small:

@@ -130,7 +130,7 @@ def test_any_two_nodes_may_be_unavailable_if_the_spare_memory_is_infinite(mode: 
 def test_failures_simulated_at_once_equal_one_by_one(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The simulation in arrays has the lost failures of the simulation one by one."""
+    """The simulation in arrays finds the failures that simulations one by one find."""
     monkeypatch.setattr(simulation, "WORTH_ARRAYS", -1)
     lost = 0
     for seed in seeds(100, 500):

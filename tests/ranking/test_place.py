@@ -220,7 +220,7 @@ def test_place_leaves_a_dead_secondary_where_no_other_node_takes_it(
 ) -> None:
     """`place` leaves a secondary on an offline node if no other node has capacity for it.
 
-    A failover from an offline primary is enough.
+    An instance with an offline primary only fails over to its secondary.
     """
     down = {"node2": {"offline": True}}
     instances = {"a": instance("node1", "node2"), "b": instance("node2", "node1")}

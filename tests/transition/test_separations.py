@@ -201,7 +201,8 @@ def test_instances_apart_by_failure_domain_wait_for_each_other() -> None:
 def test_each_instance_that_shares_a_node_temporarily_is_reported() -> None:
     """Each instance that shares a node with a separated one for a while is reported.
 
-    Two fail over to one node off an offline node, one after the other; a third stays on it.
+    Two instances fail over from an offline node to one node, one after the other. A third instance
+    stays on that node.
     """
     stays, one, other = (
         machine(name, nodes, 1) for name, nodes in (("a", (1, 3)), ("b", (0, 1)), ("c", (0, 1)))

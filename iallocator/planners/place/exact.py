@@ -118,7 +118,7 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
 
 
 class _Rows:
-    """The integer program that places the instances `order` of the pass `one`."""
+    """The integer program that places the instances `order`, of the scheduling pass `one`."""
 
     def __init__(self, one: SchedulingPass, order: Sequence[Instance]) -> None:
         self._one = one

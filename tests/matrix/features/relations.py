@@ -1,4 +1,4 @@
-"""Define constraints between instances, and between instances and nodes."""
+"""Define features of the matrix that are constraints between instances, or with nodes."""
 
 from __future__ import annotations
 
