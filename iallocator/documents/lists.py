@@ -5,8 +5,6 @@ Memory is in MiB, disk in GiB, loads and ratios have no unit.
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal
-
 from iallocator.errors import UsageError
 from iallocator.model.columns import (
     CPU_LOAD,
@@ -35,7 +33,9 @@ if TYPE_CHECKING:
 
     Show = Callable[["NodeRow"], object]
 
-__all__ = ["FIELDS", "USUAL", "choose_fields", "instance_table", "node_rows", "node_table"]
+__all__ = [
+    "FIELDS", "USUAL", "choose_fields", "instance_table", "node_rows", "node_table", "runs",
+]  # fmt: skip
 
 USUAL = (
     "status", "name", "tmem", "nmem", "imem", "xmem", "fmem", "umem", "rmem", "tdsk", "fdsk",
@@ -244,6 +244,8 @@ def decimal(value: float | None, places: int) -> str:
     """
     if value is None:
         return "-"
+    from decimal import ROUND_HALF_EVEN, Decimal  # loaded only if nodes are listed
+
     return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
 
 
@@ -254,6 +256,15 @@ INSTANCE_TITLES = (
 
 INSTANCE_LEFT = 5
 """The number of the first columns of instances that are aligned to the left."""
+
+
+RUNNING = ("", "running", "ERROR_up")
+"""The reported states of instances that run; "" if the source reports none."""
+
+
+def runs(instance: Instance) -> bool:
+    """Return whether `instance` should run, and is not reported as being down."""
+    return instance.admin_state == "up" and instance.status_word in RUNNING
 
 
 def instance_table(state: State, backwards: bool = False, group: Group | None = None) -> Json:
@@ -285,7 +296,7 @@ def instance_table(state: State, backwards: bool = False, group: Group | None = 
 def _instance_row(instance: Instance, state: State, domains: Sequence[str]) -> list[str]:
     names = [_short(n, domains) for n in state.cluster.node_names(state.where[instance.name])]
     return [
-        "R" if instance.admin_state == "up" else " ",
+        "R" if runs(instance) else " ",
         _short(instance.name, domains),
         names[0],
         names[1] if len(names) > 1 else "",

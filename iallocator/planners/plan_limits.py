@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-
 from iallocator.deadline import Deadline
 from iallocator.scoring.metrics import RESERVED_TOTAL, STATISTICS
 from iallocator.tolerances import LEAST_GAIN, LEAST_GAIN_FROM, LEAST_SCORE
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["PlanLimits", "PowerChanges", "StopCriteria", "lowest_score"]
 
 
-@dataclass(frozen=True)
 class PowerChanges:
     """The nodes that a plan switches, by index.
 
@@ -32,11 +29,16 @@ class PowerChanges:
         Nodes that are powered on before the first move.
     """
 
-    off: frozenset[int] = frozenset()
-    on: frozenset[int] = frozenset()
+    __slots__ = ("off", "on")
+
+    def __init__(self, off: frozenset[int] = frozenset(), on: frozenset[int] = frozenset()) -> None:
+        self.off = off
+        self.on = on
 
 
-@dataclass(slots=True)
+NO_CHANGES = PowerChanges()
+
+
 class PlanLimits:
     """The limits against which a plan is checked.
 
@@ -61,15 +63,31 @@ class PlanLimits:
         The share of the disk of every node that stays free, from 0 to 1.
     """
 
-    settings: Settings
-    relations: Relations | None = None
-    _: KW_ONLY
-    between_groups: bool = False
-    power: PowerChanges = PowerChanges()
-    intolerable_nodes: frozenset[int] = frozenset()
-    left_out: Collection[str] = ()
-    min_disk: float = 0.0
-    returns: bool = False
+    __slots__ = (
+        "between_groups", "intolerable_nodes", "left_out", "min_disk", "power", "relations",
+        "returns", "settings",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        settings: Settings,
+        relations: Relations | None = None,
+        *,
+        between_groups: bool = False,
+        power: PowerChanges = NO_CHANGES,
+        intolerable_nodes: frozenset[int] = frozenset(),
+        left_out: Collection[str] = (),
+        min_disk: float = 0.0,
+        returns: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.relations = relations
+        self.between_groups = between_groups
+        self.power = power
+        self.intolerable_nodes = intolerable_nodes
+        self.left_out = left_out
+        self.min_disk = min_disk
+        self.returns = returns
 
     def of(self, group: Group) -> Settings:
         """Return the settings of `group`, or those of the run if the group has none of its own."""

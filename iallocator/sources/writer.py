@@ -60,6 +60,7 @@ def write_text(
     within = range(len(cluster.nodes)) if group is None else group.nodes
     instances = {name: i for k in within for name, i in state.primaries[k].items()}.values()
     order = sorted(instances, key=lambda instance: instance.order)[::step]
+    changed = _changed(cluster, state) if reported else frozenset()
     policies = [policy_line("", policy or default_policy())]
     parts = [
         [
@@ -73,7 +74,7 @@ def write_text(
             for group in cluster.groups
         ],
         [
-            _node_line(node, state, node.name == master, reported)
+            _node_line(node, state, node.name == master, reported, node.index in changed)
             for node in cluster.nodes[::step]
             if node.index in within
         ],
@@ -99,7 +100,16 @@ def _line(*fields: object) -> str:
     return "|".join(map(str, fields))
 
 
-def _node_line(node: Node, state: State, is_master: bool, reported: bool) -> str:
+def _changed(cluster: Cluster, state: State) -> frozenset[int]:
+    """Return the nodes with other instances than initially; htools write no free spindles there."""
+    before = {one.name: one.nodes for one in cluster.instances}
+    names = before.keys() | state.where.keys()
+    moved = [name for name in names if before.get(name, ()) != state.where.get(name, ())]
+    places = ((*before.get(name, ()), *state.where.get(name, ())) for name in moved)
+    return frozenset(index for nodes in places for index in nodes)
+
+
+def _node_line(node: Node, state: State, is_master: bool, reported: bool, changed: bool) -> str:
     columns = state.columns
     # What the node would report if all its primaries were running
     sleeping = sum(i.memory for i in state.primaries[node.index].values() if not i.uses_memory)
@@ -107,6 +117,7 @@ def _node_line(node: Node, state: State, is_master: bool, reported: bool) -> str
     if node.lent_memory:
         free = max(0, free)
     exclusive = node.exclusive_storage
+    free_spindles = 0 if changed else node.free_spindles
     return _line(
         _cell(node.name),
         node.total_memory,
@@ -120,7 +131,7 @@ def _node_line(node: Node, state: State, is_master: bool, reported: bool) -> str
         node.total_spindles if exclusive else node.spindle_count,
         _cells(node.tags),
         _letter(exclusive),
-        int(columns[FREE_SPINDLES][node.index]) if exclusive else node.free_spindles,
+        int(columns[FREE_SPINDLES][node.index]) if exclusive else free_spindles,
         node.reserved_cpus,
         float(node.cpu_speed),
     )

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from iallocator.transition.paths import (
     BEFORE_MOVES,
@@ -138,8 +138,7 @@ def transition_of_moves(
     return transition
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """Represent nodes that are rebooted together, with the moves before and after the reboots.
 
     The moves are in a legal order. `nodes` are indices. `master`: the index of the master node,

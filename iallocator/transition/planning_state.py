@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 
 from iallocator.constraints.table import move_rejections
 from iallocator.model.moves import REPLACE_SECONDARY, places_after
@@ -59,7 +59,7 @@ class PlanningState:
         demands: Demands,
     ) -> None:
         self.state = state
-        self.demands = replace(demands)
+        self.demands = copy(demands)
         self.left: list[tuple[str, str]] = []
         self.remarks: list[str] = []
         self.routes: dict[str, Route] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from iallocator.model.constraints import ORDER
 from iallocator.transition.resources import HARD
@@ -47,8 +48,10 @@ def itself(node: int, domain: str) -> Sequence[str]:
     return [str(node)]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChanges:
+NO_TAGS: Mapping[int, Sequence[str]] = MappingProxyType({})
+
+
+class NodeChanges(NamedTuple):
     """Represent the changes of nodes in a transition.
 
     Attributes
@@ -75,20 +78,18 @@ class NodeChanges:
     drain: Sequence[int] = ()
     dead: Sequence[int] = ()
     unmarked: Sequence[int] = ()
-    add_tags: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    remove_tags: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    add_tags: Mapping[int, Sequence[str]] = NO_TAGS
+    remove_tags: Mapping[int, Sequence[str]] = NO_TAGS
 
     def without(self, index: int) -> NodeChanges:
         """Return a copy in which the node with this index is not powered off."""
-        return replace(
-            self,
+        return self._replace(
             power_off=[other for other in self.power_off if other != index],
             add_tags={other: tags for other, tags in self.add_tags.items() if other != index},
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class StopRules:
+class StopRules(NamedTuple):
     """Represent the instances that must not be stopped.
 
     Attributes
@@ -103,7 +104,9 @@ class StopRules:
     stuck: frozenset[str] = frozenset()
 
 
-@dataclass(kw_only=True, slots=True)
+NO_RULES, NO_CHANGES = StopRules(), NodeChanges()
+
+
 class Demands:
     """Represent the requirements of a transition.
 
@@ -131,13 +134,26 @@ class Demands:
         the other instances at that time (name -> nodes, primary first).
     """
 
-    orders: Sequence[tuple[str, str, str]] = ()
-    apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = no_pairs
-    sites: Callable[[int, str], Sequence[str]] = itself
-    stops: StopRules = StopRules()
-    nodes: NodeChanges = NodeChanges()
-    limits: Collection[str] = HARD
-    allows_temporary_move: Callable[[Instance, int, Where], bool] = anywhere
+    __slots__ = ("allows_temporary_move", "apart", "limits", "nodes", "orders", "sites", "stops")
+
+    def __init__(
+        self,
+        *,
+        orders: Sequence[tuple[str, str, str]] = (),
+        apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = no_pairs,
+        sites: Callable[[int, str], Sequence[str]] = itself,
+        stops: StopRules = NO_RULES,
+        nodes: NodeChanges = NO_CHANGES,
+        limits: Collection[str] = HARD,
+        allows_temporary_move: Callable[[Instance, int, Where], bool] = anywhere,
+    ) -> None:
+        self.orders = orders
+        self.apart = apart
+        self.sites = sites
+        self.stops = stops
+        self.nodes = nodes
+        self.limits = limits
+        self.allows_temporary_move = allows_temporary_move
 
 
 def demands_of(relations: Relations | None) -> Demands:

@@ -369,10 +369,11 @@ def test_hroller_moves_instances_in_the_order_of_the_original(count: int) -> Non
     """Of the instances that leave several nodes, those of the original get the first places."""
     for capacity in range(1, 2 * count):
         files = {"c.data": drained_nodes(count, capacity)}
-        words = ("-t", "c.data", "--node-tags=t", "--print-moves")
-        one = Case("hroller", words, files)
-        assert "n8" in theirs(one).out
-        assert ours(one) == theirs(one), capacity
+        for more in ([], ["--full-evacuation"]):
+            words = ("-t", "c.data", "--node-tags=t", "--print-moves", *more)
+            one = Case("hroller", words, files)
+            assert "n8" in theirs(one).out
+            assert ours(one) == theirs(one), capacity
 
 
 @installed
@@ -398,3 +399,35 @@ def test_command_lines_have_every_option_of_a_program(program: str) -> None:
         )
     ]
     assert missing == []
+
+
+@installed
+@pytest.mark.parametrize("words", ["hbal -Ssaved", "hsqueeze -Ssaved", "hspace -Ssaved -l3"])
+def test_changed_nodes_are_saved_without_free_spindles_as_by_the_original(words: str) -> None:
+    """Files have no free spindles of nodes with other instances than before, as the original's."""
+    program, *options = words.split()
+    text = alike_nodes(2).replace("|N|0|1|1.0\n", "|N|7|1|1.0\n")
+    one = Case(program, ("-t", "c.data", *options), {"c.data": text})
+    assert any("|N|7|" in saved for saved in theirs(one).written.values())
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("status", ["running", "ERROR_up", "ERROR_down", "ERROR_wrongnode"])
+def test_list_of_instances_marks_those_that_run_as_the_original(status: str) -> None:
+    """`--print-instances` marks the instances that run, as the original."""
+    text = alike_nodes(2).replace("|running|", f"|{status}|", 2)
+    one = Case("hinfo", ("-t", "c.data", "--print-instances"), {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("words", ["hail -v", "hinfo -I"])
+def test_repeated_member_is_read_without_a_remark_as_by_the_original(words: str) -> None:
+    """A member that is there twice is read without a remark, as by the original."""
+    text = json.dumps({**document(1, "allocate"), "instances": {}})
+    program, option = words.split()
+    twice = text.replace('"version": 2', '"version": 2, "cluster_name": "other"', 1)
+    assert twice != text
+    one = Case(program, (option, "r.json"), {"r.json": twice})
+    assert ours(one) == theirs(one)

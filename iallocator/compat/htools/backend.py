@@ -12,7 +12,7 @@ from iallocator.compat.htools.text_errors import complain_of_file, simulation_er
 from iallocator.documents.lists import FIELDS, LEFT, USUAL, instance_table, node_rows
 from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
-from iallocator.errors import IallocatorError, say
+from iallocator.errors import IallocatorError, Voice, say
 from iallocator.files import read_file
 from iallocator.model.cluster import set_loads
 from iallocator.model.columns import CPUS, MEMORY
@@ -31,17 +31,36 @@ from iallocator.wire.document import read_cluster
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.policy import Policy, Spec
     from iallocator.sources import Source
 
+    Read = TypeVar("Read")
+
 __all__ = [
-    "NOT_LOADED", "Given", "adjust", "check_bad",
-    "cluster_score", "decimal", "domain", "group_of", "instance_list", "load",
-    "node_list", "policy_text", "save", "saved_text", "scores", "settings_of", "split_instances",
-    "table", "warn", "write",
+    "NOT_LOADED",
+    "Given",
+    "adjust",
+    "check_bad",
+    "cluster_score",
+    "decimal",
+    "domain",
+    "group_of",
+    "instance_list",
+    "load",
+    "node_list",
+    "policy_text",
+    "save",
+    "saved_text",
+    "scores",
+    "settings_of",
+    "silently",
+    "split_instances",
+    "table",
+    "warn",
+    "write",
 ]  # fmt: skip
 
 NOT_LOADED = "Error: failed to load data, aborting: "
@@ -110,6 +129,18 @@ def settings_of(given: Given, settings: Settings) -> Settings:
     return settings
 
 
+def silently(read: Callable[[], Read]) -> Read:
+    """Return what `read` returns; its remarks on a document, which htools do not have, are dropped.
+
+    An example is a member that is there twice.
+    """
+    before, Voice.quiet = Voice.quiet, True
+    try:
+        return read()
+    finally:
+        Voice.quiet = before
+
+
 def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     """Return the cluster that the options name; inconsistent data are reported on stderr.
 
@@ -138,7 +169,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         reading = reading_for(settings)
         if in_order:
             reading.behaviour = IN_ORDER
-        source = load_source(settings, (), reading)
+        source = silently(lambda: load_source(settings, (), reading))
     except IallocatorError as error:
         raise ProgramError(f"{NOT_LOADED}{_reason(error, settings)}") from None
     cluster = source.cluster

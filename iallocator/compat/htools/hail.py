@@ -7,7 +7,7 @@ import re
 import sys
 
 from iallocator.commands.states import state_after
-from iallocator.compat.htools.backend import load, node_list, warn, write
+from iallocator.compat.htools.backend import load, node_list, silently, warn, write
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.message_errors import message_problem
 from iallocator.compat.htools.request_details import details_of, group_text
@@ -76,7 +76,7 @@ def run(given: Given) -> int:
         raw = read_file(path)
         if problem := message_problem(raw):
             raise ProgramError(f"Error: {problem}")
-        message = decode(raw)
+        message = silently(lambda: decode(raw))
         cluster = read_cluster(message, reading_for(settings))
         request = read_request(message, cluster, reading_for(settings))
     except IallocatorError as error:

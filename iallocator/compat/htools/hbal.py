@@ -25,6 +25,7 @@ from iallocator.compat.htools.backend import (
 )
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
+from iallocator.documents.lists import runs
 from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
 from iallocator.errors import say
@@ -71,10 +72,6 @@ check() {
 }
 """
 """The beginning of the shell script of a plan; a file can stop the script between jobs."""
-
-
-RUNNING = ("", "running", "ERROR_up")
-"""The reported states of instances that are migrated; "" if the source reports none."""
 
 
 def options_of(given: Given, own: Balancing) -> None:
@@ -307,8 +304,7 @@ def command_lines(done: PlanResult, end: str) -> list[str]:
 def _move_commands(move: Move, cluster: Cluster, end: str) -> Iterator[str]:
     """Yield the command of each step; an instance that does not run is failed over."""
     name = quote(move.instance.name.removesuffix(end))
-    runs = move.instance.running and move.instance.status_word in RUNNING
-    words = "migrate -f" if runs else "failover -f"
+    words = "migrate -f" if runs(move.instance) else "failover -f"
     for kind, target in move.steps:
         node = quote(cluster.nodes[target].name.removesuffix(end))
         if kind == FAILOVER:

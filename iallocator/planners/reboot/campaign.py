@@ -10,7 +10,7 @@ Cost: one plan of reboots, or one for each group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from iallocator.deadline import TIME_IS_UP, Stopped
 from iallocator.model.state import State
@@ -201,7 +201,7 @@ def plan_campaign(
     refused = {
         node.index: RUNS_HERE for node in wanted if node.online and node.name == campaign.local
     }
-    options = replace(options, done=[*options.done, *cluster.node_names([*refused])])
+    options = options._replace(done=[*options.done, *cluster.node_names([*refused])])
     planned = plan_reboots(cluster, settings, options, deadline, report)
     done = CampaignResult(cluster, planned.relations, planned.master, campaign)
     done.complete = planned.complete
@@ -272,7 +272,7 @@ def _plan_in_turn(
                 done.plan.end(Stopped(TIME_IS_UP))
                 break
             planned = plan_reboots(
-                cluster, settings, replace(options, done=finished, first_only=True), deadline
+                cluster, settings, options._replace(done=finished, first_only=True), deadline
             )
             if planned.plan.stop is not None:
                 done.plan.end(planned.plan.stop)

@@ -25,7 +25,6 @@ the search.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
@@ -91,8 +90,7 @@ OPTIMAL_FACTOR = 100
 """The factor of `MOVES_TRIED` and `ALL_TRIES` with `RebootOptions.optimal`."""
 
 
-@dataclass(frozen=True)
-class RebootOptions:
+class RebootOptions(NamedTuple):
     """Options of a rolling reboot.
 
     Attributes
@@ -459,15 +457,15 @@ class DrainPlanner:
             for instance in self._context.state.instances_on(index)
             if self._leaves(instance, index)
         }
-        if self._options.trusting and self._options.evacuate:
-            return sorted(names.values(), key=lambda one: one.order)
         if self._options.trusting:
-            # For each node, the list is reversed, and its instances are appended, the last first
+            mirrored = [one for one in names.values() if one.needs_secondary]
             leaving: list[Instance] = []
+            # For each node, the list is reversed, and its instances are appended, the last first
             for index in sorted(drained):
-                here = [one for one in names.values() if one.nodes[0] == index]
+                single = (one for one in names.values() if not one.needs_secondary)
+                here = [one for one in single if one.nodes[0] == index]
                 leaving = leaving[::-1] + sorted(here, key=lambda one: -one.order)
-            return leaving
+            return sorted(mirrored, key=lambda one: one.order) + leaving
         return sorted(
             names.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
         )

@@ -15,9 +15,9 @@ moves reduce the shortage (`Attempt.repair`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import NamedTuple
 
 from iallocator.compat import OURS
 from iallocator.deadline import check
@@ -70,8 +70,7 @@ if TYPE_CHECKING:
     Phase = tuple[MoveRules, Sequence[Instance]]
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
+class Aim(NamedTuple):
     """The requirements for the plans of one group.
 
     Attributes
