@@ -552,7 +552,7 @@ def _words(rng: Random, option: str) -> list[str]:
         if rng.random() < 0.5 and name in SHORT:
             return [SHORT[name] + words[1]]
     if len(words) == 1 and "=" not in name:
-        name = SHORT.get(name, name) if rng.random() < 0.5 else name[: rng.randint(5, len(name))]
+        name = SHORT.get(name, name) if rng.random() < 0.5 else name[: rng.randint(4, len(name))]
     return [name, *words[1:]]
 
 

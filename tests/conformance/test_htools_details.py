@@ -402,6 +402,16 @@ def test_command_lines_have_every_option_of_a_program(program: str) -> None:
 
 
 @installed
+@pytest.mark.parametrize("option", ["-v", "--ignore-soft-errors"])
+def test_hbal_reports_nodes_that_violate_the_policy_as_the_original(option: str) -> None:
+    """`hbal` says how it continues if nodes exceed a ratio of the policy, as the original."""
+    text = alike_nodes(2).replace("|1|running|", "|90|running|")
+    one = Case("hbal", ("-t", "c.data", "-l1", option), {"c.data": text})
+    assert "policy-violating" in theirs(one).out
+    assert ours(one) == theirs(one)
+
+
+@installed
 @pytest.mark.parametrize("words", ["hbal -Ssaved", "hsqueeze -Ssaved", "hspace -Ssaved -l3"])
 def test_changed_nodes_are_saved_without_free_spindles_as_by_the_original(words: str) -> None:
     """Files have no free spindles of nodes with other instances than before, as the original's."""

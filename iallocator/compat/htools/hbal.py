@@ -210,10 +210,13 @@ def _show_beginning(given: Given, before: State, group: Group) -> float:
         )
     if violating:
         print(f"The cluster contains {len(violating)} policy-violating nodes.")
-        print(
-            "Continuing, but the set of moves might be too restricted; consider using the "
-            "--ignore-soft-errors option."
-        )
+        if given.ignore_soft_errors:
+            print("Continuing, ignoring soft errors.")
+        else:
+            print(
+                "Continuing, but the set of moves might be too restricted; consider using the "
+                "--ignore-soft-errors option."
+            )
     if given.print_instances:
         say(f"\nInitial instance map:\n{instance_list(before, group)}".rstrip("\n"))
     if given.print_nodes is not None:
