@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, checks_for
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.instance import Backend, Disks, Instance
@@ -98,6 +100,7 @@ moved, also those that are not auto-balanced.
 """
 
 
+@dataclass(slots=True)
 class SqueezeOptions:
     """The options of `squeeze`.
 
@@ -125,35 +128,17 @@ class SqueezeOptions:
         The prefix of the tags of this program.
     """
 
-    __slots__ = (
-        "avoid", "group", "kinds", "limits", "master", "minimal", "prefer", "settings",
-        "tag_prefix", "target",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        limits: StopCriteria,
-        settings: Settings,
-        *,
-        target: float = 2.0,
-        minimal: float = 2.0,
-        master: str = "",
-        prefer: Collection[str] = (),
-        avoid: Collection[str] = (),
-        kinds: int = SHARED,
-        group: str = "",
-        tag_prefix: str = "iallocator:",
-    ) -> None:
-        self.limits = limits
-        self.settings = settings
-        self.target = target
-        self.minimal = minimal
-        self.master = master
-        self.prefer = prefer
-        self.avoid = avoid
-        self.kinds = kinds
-        self.group = group
-        self.tag_prefix = tag_prefix
+    limits: StopCriteria
+    settings: Settings
+    _: KW_ONLY
+    target: float = 2.0
+    minimal: float = 2.0
+    master: str = ""
+    prefer: Collection[str] = ()
+    avoid: Collection[str] = ()
+    kinds: int = SHARED
+    group: str = ""
+    tag_prefix: str = "iallocator:"
 
     @property
     def behaviour(self) -> Behaviour:
