@@ -334,13 +334,10 @@ class TaggedAccess(AccessConstraint):
         self, cluster: Cluster, instance: Instance, prefix: str
     ) -> Iterator[tuple[str, str, float]]:
         """Yield each property that a node must have, with the tag that requires it."""
-        for constraint, required in instance.requires:
-            if constraint is self:
-                yield (
-                    f"on nodes that {self.verbs[0]} {self.words(required)}",
-                    self.origin(required, prefix),
-                    0.0,
-                )
+        required = self.required(instance, prefix)
+        if required is not None:
+            what = f"on nodes that {self.verbs[0]} {self.words(required)}"
+            yield what, self.origin(required, prefix), 0.0
 
 
 class NodeLabels(TaggedAccess):
@@ -889,18 +886,31 @@ def read_access(cluster: Cluster, instances: Iterable[Instance], prefix: str) ->
         requires = by_tags.get(tags)
         if requires is None:
             every = ((one, one.required(instance, prefix)) for one in _TAGGED)
-            requires = by_tags[tags] = tuple((o, req) for o, req in every if req is not None)
-            for constraint, _ in requires:
-                if constraint.name not in cluster.restrictions:
-                    cluster.restrictions[constraint.name] = _Nodes(
-                        constraint, cluster.nodes, prefix
-                    )
+            asked = tuple((one, required) for one, required in every if required is not None)
+            requires = by_tags[tags] = _excluding(cluster, asked, prefix)
         if requires:
             instance.requires = (*instance.requires, *requires)
             key = instance.pools, instance.template, instance.requires
             if key not in reaches:
                 reaches[key] = cluster.reach(instance) is not None
             instance.restricted = bool(instance.draws) or reaches[key]
+
+
+def _excluding(
+    cluster: Cluster, asked: tuple[tuple[TaggedAccess, Hashable], ...], prefix: str
+) -> tuple[tuple[TaggedAccess, Hashable], ...]:
+    """Return those requirements of `asked` that exclude a node, and add their restrictions.
+
+    A restriction that excludes no node would only turn off faster methods of N+1.
+    """
+    chosen = []
+    for constraint, required in asked:
+        if not all(constraint.accepts(node, required, prefix) for node in cluster.nodes):
+            chosen.append((constraint, required))
+            if constraint.name not in cluster.restrictions:
+                restriction = _Nodes(constraint, cluster.nodes, prefix)
+                cluster.restrictions[constraint.name] = restriction
+    return tuple(chosen)
 
 
 def closed_nodes(cluster: Cluster, nodes: Iterable[int], instance: Instance) -> dict[int, str]:

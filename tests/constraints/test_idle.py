@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests import builders
@@ -75,3 +77,16 @@ def test_spread_that_is_violated_counts() -> None:
         document["instances"][name]["tags"] = ["iallocator:separate:should:web:group:0.5"]
     tagged = json_of("balance", "--n1=off", document=document)
     assert tagged["scores"]["after"] == pytest.approx(plain["scores"]["after"] + 0.5)
+
+
+def test_capacity_with_labels_that_all_nodes_have_simulates_no_more_failures() -> None:
+    """Labels that exclude no node leave the fast methods of N+1 on: equal plans and results."""
+    document = _cluster("rbd", 1)
+    plain = json_of("capacity", "--standard-alloc=1g,1g,1", document=document)
+    for raw in document["instances"].values():
+        raw["tags"] = ["iallocator:nodes:must:ssd", "iallocator:nodes:never:slow"]
+    tagged = json_of("capacity", "--standard-alloc=1g,1g,1", document=document)
+    assert tagged["standard"] == plain["standard"]
+    listed = json.dumps(json_of("show", "--rules", document=document)["constraints"])
+    assert "on nodes that have label ssd" in listed
+    assert "on nodes that lack label slow" in listed
