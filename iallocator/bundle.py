@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     of the code; whether the module is a package; the size of its source file in bytes, and the time
     of its modification in seconds."""
 
-__all__ = ["HEAD", "NAME", "digest", "serve"]
+__all__ = ["HEAD_BYTES", "NAME", "digest", "serve"]
 
 NAME = "iallocator.bundle"
 """The name of the bundle file, which is in the folder that contains the package."""
 
-HEAD = 16
+HEAD_BYTES = 16
 """Bytes before the index."""
 
 LONGEST_INDEX = 1 << 20
@@ -56,11 +56,13 @@ def serve(library: str) -> None:
         file = os.open(f"{library}/{NAME}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return
-    head = os.pread(file, HEAD, 0)
-    index = os.pread(file, min(int.from_bytes(head[12:], "little"), LONGEST_INDEX), HEAD)
+    head = os.pread(file, HEAD_BYTES, 0)
+    index = os.pread(file, min(int.from_bytes(head[12:], "little"), LONGEST_INDEX), HEAD_BYTES)
     # A number below 3 means that a standard descriptor is closed. The program will redirect it.
     if file > 2 and head[:4] == MAGIC_NUMBER and head[4:12] == digest(index):
-        sys.meta_path.insert(0, Finder(library, file, HEAD + len(index), marshal.loads(index)))
+        sys.meta_path.insert(
+            0, Finder(library, file, HEAD_BYTES + len(index), marshal.loads(index))
+        )
     else:
         os.close(file)
 

@@ -15,8 +15,8 @@ from iallocator import __version__
 from iallocator.commands import COMMANDS, check_command, find_command
 from iallocator.deadline import Running, Stopped
 from iallocator.errors import (
-    INTERRUPTED,
-    MISTAKE,
+    STATUS_INTERRUPTED,
+    STATUS_MISTAKE,
     STDIN,
     IallocatorError,
     UsageError,
@@ -58,10 +58,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "") -> int:
         _complain(str(error))
         return error.exit_status
     except Stopped:  # before there was anything to show
-        return INTERRUPTED
+        return STATUS_INTERRUPTED
     except MemoryError:
         _complain("not enough memory for an input of this size")
-        return MISTAKE
+        return STATUS_MISTAKE
     except OSError as error:
         # No program reads stdout any more: let the interpreter end without another complaint
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,7 +109,7 @@ def _run(arguments: list[str]) -> int:
         from iallocator.commands.help import overview
 
         tell(*overview(sys.stderr))
-        return MISTAKE
+        return STATUS_MISTAKE
     path = files[0] if files else STDIN
     if settings.validate:
         from iallocator.commands.runner import validate
@@ -128,11 +128,11 @@ def _run(arguments: list[str]) -> int:
                 if call.answered(reply, encoded):
                     encoded = _encoded(reply)
                 _say(reply, encoded, settings)
-        return INTERRUPTED if reply.interrupted else 0
+        return STATUS_INTERRUPTED if reply.interrupted else 0
     reply = _reply(read_file(path, settings.max_input), settings, path=path)
     with WholeOutput():
         _say(reply, _encoded(reply), settings)
-    return INTERRUPTED if reply.interrupted else 0
+    return STATUS_INTERRUPTED if reply.interrupted else 0
 
 
 def _files(arguments: Sequence[str], settings: Settings) -> list[str]:

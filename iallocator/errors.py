@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEW_NAMES",
-    "INCOMPLETE",
-    "INTERRUPTED",
-    "MISTAKE",
-    "NAMES",
+    "MOST_NAMES",
     "NO_INPUT",
-    "SIGNALLED",
+    "STATUS_INCOMPLETE",
+    "STATUS_INTERRUPTED",
+    "STATUS_MISTAKE",
+    "STATUS_SIGNALLED",
     "STDIN",
     "FileError",
     "IallocatorError",
@@ -41,22 +41,22 @@ __all__ = [
     "terminal_width",
 ]
 
-NARROWEST, WIDEST, IN_PIPE = 60, 200, 100
+NARROWEST_TERMINAL, WIDEST_TERMINAL, IN_PIPE = 60, 200, 100
 """Columns of text: the bounds on a terminal, and the width elsewhere."""
 
 DIGITS_OF_WIDTH = 6
 """A value of ``COLUMNS`` with this number of digits, or more, is not accepted as a width."""
 
-MISTAKE = 2
+STATUS_MISTAKE = 2
 """Exit status if input or command line cannot be understood, or memory does not suffice."""
 
-INCOMPLETE = 3
+STATUS_INCOMPLETE = 3
 """Exit status if the time limit ended an analysis that had found nothing wrong until then."""
 
-SIGNALLED = 128
+STATUS_SIGNALLED = 128
 """Exit status after a signal, without the number of the signal; as of shells."""
 
-INTERRUPTED = SIGNALLED + 2
+STATUS_INTERRUPTED = STATUS_SIGNALLED + 2
 """Exit status after Ctrl-C, which is signal 2."""
 
 STDIN = "-"
@@ -68,7 +68,7 @@ NO_INPUT = (
 )
 """The error message if standard input has no content."""
 
-FEW_NAMES, NAMES = 3, 5
+FEW_NAMES, MOST_NAMES = 3, 5
 """The most names in the middle of a sentence, and at its end; others are counted, or left out."""
 
 LONGEST_LINE = 1000
@@ -81,7 +81,7 @@ LONGEST_WORD = 60
 class IallocatorError(Exception):
     """Base of the errors that end the program, with exit status 2 or their own."""
 
-    exit_status = MISTAKE
+    exit_status = STATUS_MISTAKE
 
 
 class UsageError(IallocatorError):
@@ -156,7 +156,7 @@ def cut(word: str) -> str:
     return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 3]}..."
 
 
-def named(names: Sequence[str], most: int = NAMES) -> str:
+def named(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """Return ``node1, node2``; of more names than `most`, the first and the number of others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
@@ -209,7 +209,7 @@ def terminal_width(stream: TextIO) -> int:
     chosen = os.environ.get("COLUMNS", "")
     if chosen.isascii() and chosen.isdigit() and len(chosen) < DIGITS_OF_WIDTH:
         columns = int(chosen)
-    return min(max(columns, NARROWEST), WIDEST) if columns else IN_PIPE
+    return min(max(columns, NARROWEST_TERMINAL), WIDEST_TERMINAL) if columns else IN_PIPE
 
 
 def assert_never(value: Never) -> Never:

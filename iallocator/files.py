@@ -27,7 +27,7 @@ LARGEST_INPUT = 1024**3
 DECOMPRESSED_AT_ONCE = 1024**2
 """Bytes of expanded data that are read at a time, so that a decompression bomb is noticed early."""
 
-SLICE = 1024
+BYTES_PER_EXPANSION = 1024
 """Compressed bytes that are expanded at a time: a few bytes may expand to 128 KiB."""
 
 
@@ -140,9 +140,9 @@ def _by_file(module: Any, raw: bytes) -> Iterator[bytes]:
 def _by_slices(module: Any, raw: bytes) -> Iterator[bytes]:
     """Yield decompressed parts, from slices of `raw`."""
     stream = module.ZstdDecompressor().decompressobj()
-    for start in range(0, len(raw), SLICE):
+    for start in range(0, len(raw), BYTES_PER_EXPANSION):
         if not stream.eof:
-            yield bytes(stream.decompress(raw[start : start + SLICE]))
+            yield bytes(stream.decompress(raw[start : start + BYTES_PER_EXPANSION]))
     if not stream.eof:
         raise EOFError("it ends too early")
 

@@ -7,7 +7,7 @@ node1``.
 from __future__ import annotations
 
 from iallocator.errors import FEW_NAMES, NotFoundError, cut
-from iallocator.tolerances import ALIKE
+from iallocator.tolerances import SPELLING_SIMILARITY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def guesses(word: str, known: Iterable[str]) -> str:
     for name in known:
         by_word.setdefault(name.partition(".")[0], name)
         by_word[name] = name
-    close = get_close_matches(cut(word), list(by_word), 2 * FEW_NAMES, ALIKE)
+    close = get_close_matches(cut(word), list(by_word), 2 * FEW_NAMES, SPELLING_SIMILARITY)
     near_names = list(dict.fromkeys(by_word[one] for one in close))[:FEW_NAMES]
     words = " or ".join(filter(None, (", ".join(near_names[:-1]), *near_names[-1:])))
     return f" (did you mean {words}?)" if near_names else ""

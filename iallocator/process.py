@@ -40,7 +40,7 @@ def run() -> NoReturn:
     if sys.stderr is not None:
         sys.stderr.reconfigure(errors=UNENCODABLE)  # type: ignore[union-attr]
     from iallocator.cli import main
-    from iallocator.errors import INTERRUPTED, SIGNALLED
+    from iallocator.errors import STATUS_INTERRUPTED, STATUS_SIGNALLED
 
     _on_signal(_interrupt)
     program = ""  # the one of htools that the name of the executable stands for
@@ -58,8 +58,8 @@ def run() -> NoReturn:
             except (OSError, ValueError):
                 if stream is sys.stdout:  # what is on stderr is worth less than the answer
                     status = status or 1
-    if _seen and status in (0, INTERRUPTED):
-        status = SIGNALLED + _seen[0]
+    if _seen and status in (0, STATUS_INTERRUPTED):
+        status = STATUS_SIGNALLED + _seen[0]
     os._exit(status)
 
 
@@ -96,7 +96,7 @@ def _on_signal(handler: object) -> None:
 
 
 def _leave(number: int, frame: object) -> NoReturn:
-    os._exit(128 + number)  # `errors.SIGNALLED`, which may not be loaded yet
+    os._exit(128 + number)  # `errors.STATUS_SIGNALLED`, which may not be loaded yet
 
 
 def _interrupt(number: int, frame: object) -> None:

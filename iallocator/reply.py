@@ -12,7 +12,7 @@ __all__ = ["Reply", "few_details", "warnings_beyond"]
 WARNING = "Warning: "
 """The beginning of remarks that need attention."""
 
-WARNED = 3
+MOST_WARNINGS = 3
 """The most warnings in ``info``, and the most lines of each, so that ``info`` stays short."""
 
 
@@ -72,11 +72,11 @@ def few_details(remarks: Sequence[str]) -> list[str]:
     for remark in [*remarks, ""]:
         if remark.startswith(" "):
             details += 1
-            if details <= WARNED:
+            if details <= MOST_WARNINGS:
                 lines.append(remark)
             continue
-        if details > WARNED:
-            lines.append(f"  - {details - WARNED} more (-v)")
+        if details > MOST_WARNINGS:
+            lines.append(f"  - {details - MOST_WARNINGS} more (-v)")
         details = 0
         lines.append(remark)
     return lines[:-1]
@@ -96,8 +96,8 @@ def warnings_beyond(info: str, remarks: Sequence[str]) -> list[str]:
             warnings[-1][1].append(remark.strip(" -"))
     texts = []
     for text, details in warnings:
-        more = f", and {len(details) - WARNED} more" if len(details) > WARNED else ""
-        texts.append(f"{text} {', '.join(details[:WARNED])}{more}" if details else text)
+        more = f", and {len(details) - MOST_WARNINGS} more" if len(details) > MOST_WARNINGS else ""
+        texts.append(f"{text} {', '.join(details[:MOST_WARNINGS])}{more}" if details else text)
     new = [text for text in dict.fromkeys(texts) if text not in info]
-    rest = [f"{len(new) - WARNED} more warnings"] if len(new) > WARNED else []
-    return new[:WARNED] + rest
+    rest = [f"{len(new) - MOST_WARNINGS} more warnings"] if len(new) > MOST_WARNINGS else []
+    return new[:MOST_WARNINGS] + rest

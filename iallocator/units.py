@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import floor, log10
 
-__all__ = ["DAY", "GIB", "HOUR", "LATEST", "LEAST_FIXED", "MIB", "MOST_FIXED", "shortest"]
+__all__ = ["DAY", "GIB", "HOUR", "LATEST_TIME", "LEAST_FIXED", "MIB", "MOST_FIXED", "shortest"]
 
 MIB = 2**20
 """Bytes of a MiB."""
@@ -19,7 +19,7 @@ GIB = 1024
 HOUR, DAY = 3600.0, 86400.0
 """Seconds of an hour and of a day."""
 
-LATEST = 253_402_300_799
+LATEST_TIME = 253_402_300_799
 """Seconds since 1970: the last second of a year with four digits; later times are mistakes."""
 
 LEAST_FIXED, MOST_FIXED = 0.1, 1e7

@@ -24,8 +24,8 @@ from iallocator.calls.layout import (
 )
 from iallocator.deadline import Stopped
 from iallocator.errors import (
-    INTERRUPTED,
-    MISTAKE,
+    STATUS_INTERRUPTED,
+    STATUS_MISTAKE,
     FileError,
     IallocatorError,
     UsageError,
@@ -131,9 +131,9 @@ class Call:
             words = error.problem if isinstance(error, FileError) else str(error)
             answer = dumps({"error": words}).encode("utf-8", "replace") + b"\n"
         elif isinstance(error, Stopped):
-            status, words = INTERRUPTED, "interrupted"
+            status, words = STATUS_INTERRUPTED, "interrupted"
         elif isinstance(error, MemoryError):
-            status, words = MISTAKE, "not enough memory"
+            status, words = STATUS_MISTAKE, "not enough memory"
         elif isinstance(error, OSError):
             words = f"{error.filename or 'standard output'}: {error.strerror or error}"
         self._end(status, words, answer, {"error": words})
@@ -158,7 +158,7 @@ class Call:
     def answered(self, reply: Reply, encoded: bytes) -> bool:
         """Record an answer; return whether warnings about the recording were added to it."""
         info = reply.document()["info"]
-        status = INTERRUPTED if reply.interrupted else 0
+        status = STATUS_INTERRUPTED if reply.interrupted else 0
         outcome = {"success": reply.success, "info": info, "remarks": [*reply.remarks]}
         self._end(status, info, encoded, outcome)
         for problem in self.problems:
@@ -236,7 +236,7 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-LEVEL = 1
+COMPRESSION_LEVEL = 1
 """The level of compression; a level with half the size would take three times as long."""
 
 GZIP_WINDOW = 31
@@ -297,7 +297,7 @@ class Store:
     def put(self, kind: str, raw: bytes) -> None:
         """Write the file of the call with the ending `kind`, compressed if that is ``.gz``."""
         if kind.endswith(".gz"):
-            packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WINDOW)
+            packer = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
             raw = packer.compress(raw) + packer.flush()
         number = f"{self.number:0{FEWEST_DIGITS}}"
         beside = os.path.join(self._folder, f".{number}.{kind}.{os.getpid()}.new")

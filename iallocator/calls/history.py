@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from stat import S_ISREG
 
 from iallocator.calls.layout import CALL, REQUEST, file_of, numbered
-from iallocator.errors import INTERRUPTED, IallocatorError, UsageError
+from iallocator.errors import STATUS_INTERRUPTED, IallocatorError, UsageError
 from iallocator.files import read_file
-from iallocator.units import LATEST
+from iallocator.units import LATEST_TIME
 from iallocator.wire.codec import decode, dumps
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ class Entry:
             return "success" if self.facts["success"] else "failed"
         if "error" not in self.facts:
             return "no answer"
-        if self.facts.get("status") == INTERRUPTED:
+        if self.facts.get("status") == STATUS_INTERRUPTED:
             return "interrupted"
         return "crash" if str(self.facts["error"]).startswith("crash: ") else "error"
 
@@ -113,9 +113,9 @@ def read_history(folder: str) -> list[Entry]:
         if not all(isinstance(line, str) for line in facts.get("remarks", ())):
             del facts["remarks"]
         time = facts.get("time", -1)
-        if not 0 <= time <= LATEST:
+        if not 0 <= time <= LATEST_TIME:
             time = status.st_mtime
-        if not 0 <= facts.get("seconds", 0) <= LATEST:
+        if not 0 <= facts.get("seconds", 0) <= LATEST_TIME:
             del facts["seconds"]
         entries.append(Entry(number, request, time, facts))
     return entries
@@ -180,7 +180,7 @@ def logged_calls(log: str, capture: str, limit: int) -> Iterator[LoggedCall]:
             continue
         crashed = error[2].startswith("crash: ")
         outcome = "crash" if crashed else "error"
-        if int(error[1]) == INTERRUPTED:
+        if int(error[1]) == STATUS_INTERRUPTED:
             outcome = "interrupted"
         understood = ", " in line[match.end(2) : match.start(3)]
         kind = request.partition(" ")[0] if understood else UNKNOWN

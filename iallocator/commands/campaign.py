@@ -28,7 +28,7 @@ from iallocator.commands.runner import read_again, read_source, write_metrics
 from iallocator.deadline import Deadline
 from iallocator.documents.metrics import campaign_metrics
 from iallocator.engine import effective_settings
-from iallocator.errors import INTERRUPTED, UsageError, many, printable, tell
+from iallocator.errors import STATUS_INTERRUPTED, UsageError, many, printable, tell
 from iallocator.execution.campaign import CampaignState
 from iallocator.execution.jobs import describe
 from iallocator.execution.journal import default_path
@@ -136,7 +136,7 @@ class _Campaign:
             planned = Planned(done, command, deadline)
             sound = planned.complete()
             if planned.interrupted:
-                return INTERRUPTED
+                return STATUS_INTERRUPTED
             if not sound or planned.problems:
                 tell(*(f"iallocator: {problem}" for problem in planned.problems))
                 return 1

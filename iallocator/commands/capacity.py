@@ -9,7 +9,7 @@ from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
 from iallocator.engine import effective_settings, reading_for
-from iallocator.errors import INCOMPLETE, UsageError, cut, many, tell
+from iallocator.errors import STATUS_INCOMPLETE, UsageError, cut, many, tell
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import (
     CapacityOptions,
@@ -114,7 +114,7 @@ class Filled(Result):
     ) -> None:
         reports = [report, *(one.report for one in bought)]
         late = any(one.late for one in reports)
-        super().__init__(status=1 if report.nowhere else INCOMPLETE if late else 0)
+        super().__init__(status=1 if report.nowhere else STATUS_INCOMPLETE if late else 0)
         self._bought = bought
         self._full = full
         settings = command.settings

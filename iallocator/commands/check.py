@@ -6,7 +6,7 @@ from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import SIGNALLED, TIME_IS_UP, Deadline, interrupted, limit_reached
 from iallocator.documents.checkup import Checkup, score_assessment
-from iallocator.errors import INCOMPLETE, tell
+from iallocator.errors import STATUS_INCOMPLETE, tell
 from iallocator.model.state import State
 from iallocator.names import domains_of
 from iallocator.options.settings import REQUEST_SETTINGS
@@ -30,7 +30,7 @@ __all__ = ["check"]
 AFTER_SIGNAL = 0.3
 """Seconds that the analysis of the health after balancing may take once a signal has come."""
 
-BALANCING = 0.5
+BALANCING_TIME_SHARE = 0.5
 """The share of the time limit for balancing; the rest is for the analysis of problems."""
 
 
@@ -58,7 +58,7 @@ def check(command: Command, deadline: Deadline) -> Result:
     if trying and not late:
         from iallocator.commands.plans import balanced
 
-        seconds = own.planning_seconds - (1 - BALANCING) * (deadline.left or 0.0)
+        seconds = own.planning_seconds - (1 - BALANCING_TIME_SHARE) * (deadline.left or 0.0)
         with progress_line("balancing"):
             done = balanced(cluster, own, own, Deadline.of_run(seconds), compound=False)
     else:
@@ -125,7 +125,7 @@ class Checked(Result):
             wrong = checkup.hcheck_needs and not settings.no_simulation
         else:
             wrong = checkup.healthy is False
-        self.status = 1 if wrong else 0 if checkup.complete else INCOMPLETE
+        self.status = 1 if wrong else 0 if checkup.complete else STATUS_INCOMPLETE
         if settings.nagios:
             self.status = checkup.nagios_status
         return True

@@ -11,9 +11,9 @@ from iallocator.commands import SETS_OFFLINE
 from iallocator.constraints import relations_of
 from iallocator.deadline import Running
 from iallocator.documents.keys import (
+    DOCUMENT_VERSION,
     FROZEN,
     KEYS,
-    VERSION,
     enveloped,
     time_of_reading,
     with_old_keys,
@@ -305,9 +305,9 @@ class Command:
         """Return `document` as ``--json`` writes it: in its envelope, or with the keys of 0.1."""
         settings = self.settings
         kind = self.name if self.name in KEYS else self.row.document
-        if settings.json < VERSION:
+        if settings.json < DOCUMENT_VERSION:
             return with_old_keys(kind, document)
-        envelope: Json = {"command": self.name, "version": VERSION}
+        envelope: Json = {"command": self.name, "version": DOCUMENT_VERSION}
         if self.cluster is not None:
             envelope["cluster"] = self.cluster.name
         elif "execution" in document:

@@ -20,7 +20,7 @@ from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, UsageError, tell
 from iallocator.files import read_file
 from iallocator.planners.capacity.demand import (
-    WINDOW,
+    SAMPLE_WINDOW,
     DemandSample,
     GroupDemand,
     daily,
@@ -55,7 +55,7 @@ def demand_history(command: Command) -> tuple[list[DemandSample], float]:
     present = DemandSample(now, demand_of(command.source.cluster))
     known_samples: list[DemandSample] = []
     if own.history:
-        history = DayFiles(own.history, WINDOW)
+        history = DayFiles(own.history, SAMPLE_WINDOW)
         for _, line in history.lines(now, own.max_input):
             sample = _sample(line)
             if sample is None:
@@ -105,7 +105,7 @@ def _captured(own: Capacity, now: float) -> list[DemandSample]:
     for entry in reversed(read_history(own.capture)):
         check()
         day = int(entry.time // DAY)
-        if day in by_day or not now - WINDOW * DAY <= entry.time < now:
+        if day in by_day or not now - SAMPLE_WINDOW * DAY <= entry.time < now:
             continue
         try:
             cluster = read_cluster(decode(read_file(entry.request, own.max_input)), reading)
@@ -133,7 +133,7 @@ def _archived(command: Command, now: float) -> list[DemandSample]:
         )
     samples = []
     for moment, sizes in past.days:
-        if moment < now - WINDOW * DAY:
+        if moment < now - SAMPLE_WINDOW * DAY:
             break
         groups: dict[str, GroupDemand] = {}
         for size in sizes:

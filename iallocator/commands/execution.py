@@ -15,7 +15,14 @@ from time import strftime
 
 from iallocator.commands.command import print_json, reject_silent_nodes
 from iallocator.deadline import Deadline, Held, interrupt
-from iallocator.errors import SIGNALLED, IallocatorError, UsageError, one_line, printable, tell
+from iallocator.errors import (
+    STATUS_SIGNALLED,
+    IallocatorError,
+    UsageError,
+    one_line,
+    printable,
+    tell,
+)
 from iallocator.execution.cluster_check import LiveClusterCheck, expectations, places_of
 from iallocator.execution.jobs import ExecutionError, describe, jobs_of
 from iallocator.execution.journal import Journal, default_path, read_journal
@@ -455,12 +462,12 @@ class Interrupts:
     @property
     def status(self) -> int:
         """Return the exit status of a program that the signal ended."""
-        return SIGNALLED + self.number
+        return STATUS_SIGNALLED + self.number
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.came:
             _say_at_once(TWICE)
-            os._exit(SIGNALLED + number)
+            os._exit(STATUS_SIGNALLED + number)
         self.number = number
         interrupt()
         _say_at_once(ONCE)

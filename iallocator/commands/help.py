@@ -47,7 +47,7 @@ SOURCES = (
 )
 """The text on sources of input in the overview; with `CALLS`, at most eight lines of 80 columns."""
 
-LEFT = 32
+NAME_COLUMNS = 32
 """Most columns of a help for the name of an option; a longer name has a line of its own."""
 
 
@@ -125,7 +125,7 @@ def _groups(table: Sequence[Option], every: bool, width: int) -> Iterator[str]:
             short = [name for name in option.names if not name.startswith("--")]
             names = ", ".join([*short, *(name for name in option.names if name not in short)])
             value = (" " if option.takes_next else "") + option.metavar
-            yield from _entry(names + value, option.help, min(LEFT, width // 3), width)
+            yield from _entry(names + value, option.help, min(NAME_COLUMNS, width // 3), width)
 
 
 def _rest(table: Sequence[Option], every: bool, command: str) -> list[str]:

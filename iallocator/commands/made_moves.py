@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iallocator.commands.command import Result
 from iallocator.commands.day_files import DayFiles
-from iallocator.commands.steady import DAYS, sample_of
+from iallocator.commands.steady import HISTORY_DAYS, sample_of
 from iallocator.errors import UsageError, many, tell
 from iallocator.units import DAY, HOUR
 
@@ -30,7 +30,7 @@ __all__ = ["has_loads", "made_moves"]
 
 FILE = re.compile(r"(\d{4}-\d\d-\d\d)\.jsonl")
 
-REGRET = 7 * DAY
+REGRET_SECONDS = 7 * DAY
 """The time in seconds within which the return of an instance makes its move a regret."""
 
 CARRIED_OUT = HOUR
@@ -65,7 +65,7 @@ def made_moves(command: Command) -> Result:
     for name in ("type", "outcome"):
         if name in own.chosen:
             raise UsageError(f"--{name} selects captured calls: {folder} has a history of loads")
-    files = DayFiles(folder, DAYS)
+    files = DayFiles(folder, HISTORY_DAYS)
     days = [match[1] for name in os.listdir(folder) if (match := FILE.fullmatch(name))]
     latest = datetime.fromisoformat(f"{max(days)}T00:00:00+00:00") + timedelta(days=1)
     rounds, moves = 0, []
@@ -120,7 +120,7 @@ def _moves(files: DayFiles, until: float, limit: int) -> Iterator[Json | None]:
             }  # fmt: skip
             yield move
             earlier = left.get((name, nodes[0])) if old[0] != nodes[0] else None
-            if earlier is not None and now - earlier["unix_time"] < REGRET:
+            if earlier is not None and now - earlier["unix_time"] < REGRET_SECONDS:
                 earlier["returned"] = now
             left[name, old[0]] = move
         places.update((name, nodes) for name, (_, nodes) in sample.instances.items())

@@ -20,7 +20,7 @@ from iallocator.documents.metrics import (
     rescue_metrics,
     unresponsive_nodes_metric,
 )
-from iallocator.errors import INCOMPLETE, tell
+from iallocator.errors import STATUS_INCOMPLETE, tell
 from iallocator.execution.campaign import CampaignState
 from iallocator.execution.journal import default_path
 from iallocator.execution.queue_access import runs
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["metrics"]
 
-HEALTH = 0.5
+HEALTH_TIME_SHARE = 0.5
 """The share of the time for the health of the cluster; the rest is for its capacity."""
 
 
@@ -51,7 +51,7 @@ def metrics(command: Command, deadline: Deadline) -> Result:
     state = State(cluster)
     how = Examination.of(own, own.min_disk, enforced_relations(cluster, own))
     with progress_line("checking"):
-        first = deadline if own.no_capacity else deadline.part(HEALTH)
+        first = deadline if own.no_capacity else deadline.part(HEALTH_TIME_SHARE)
         health = examine(state.copy(), how.n1, how.min_disk, how.relations, first, how.modes)
     if own.group:
         only = group_named(cluster, own.group)
@@ -89,7 +89,7 @@ class Measured(Result):
         super().__init__(
             {"metrics": command.measured(metrics)},
             {"file": settings.metrics},
-            INCOMPLETE if late else 0,
+            STATUS_INCOMPLETE if late else 0,
         )
         self._metrics = metrics
         if late:

@@ -56,7 +56,7 @@ QUESTIONS = ("allocate", "evacuate", "relocate", "change-group")
 of_instance = Size("m", "512M, 4G or 1T", highest=2**50)
 """Reader of a size in MiB. Its maximum keeps the sum of many disks exact as a float."""
 
-MOST_NEW_INSTANCES = 10_000
+MOST_REQUESTED_INSTANCES = 10_000
 """The most new instances in one question."""
 
 
@@ -123,7 +123,7 @@ class Question(CommandSettings):
     count: int = option(
         "--count",
         "allocate: number of instances",
-        whole_between(1, MOST_NEW_INSTANCES),
+        whole_between(1, MOST_REQUESTED_INSTANCES),
         "N",
         1,
         group=SELECTION,

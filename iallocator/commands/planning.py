@@ -5,12 +5,12 @@ from __future__ import annotations
 from iallocator.commands.command import Result, ShownState
 from iallocator.commands.progress import progress_line
 from iallocator.commands.verification import limits_of_plan, verified
-from iallocator.errors import INCOMPLETE, tell
+from iallocator.errors import STATUS_INCOMPLETE, tell
 from iallocator.ganeti.commands import job_sets_of_moves, job_sets_of_steps, script
 from iallocator.ganeti.jobs import transition_document
 from iallocator.planners.plan import note_broken
 from iallocator.render import TEXT
-from iallocator.transition.execution import ROUNDS
+from iallocator.transition.execution import EXECUTION_ORDERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Planned(Result):
 
         self._limits = limits_of(done)
         with progress_line("checking the plan"):
-            rounds = ROUNDS if settings.verify_plan else 0
+            rounds = EXECUTION_ORDERS if settings.verify_plan else 0
             self.problems, sound = verified(done, limits_of, rounds)
         rest = sound and done.serves_in_parts
         if done.in_turn:
@@ -73,7 +73,7 @@ class Planned(Result):
         else:
             tell("iallocator: the plan is rejected, because it failed its verification")
         self.executable = not self.problems or (rest and sound)
-        self.status = INCOMPLETE if self._late else 0
+        self.status = STATUS_INCOMPLETE if self._late else 0
         if self.problems or done.incomplete:
             self.status = 1
         return sound

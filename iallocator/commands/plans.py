@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from iallocator.commands.progress import say_plan, say_progress, say_share
-from iallocator.errors import NAMES, UsageError, tell
+from iallocator.errors import MOST_NAMES, UsageError, tell
 from iallocator.planners.eligible import group_named
 from iallocator.units import GIB
 
@@ -302,6 +302,6 @@ def undo(command: Command, deadline: Deadline) -> PlanResult:
     if done.staying:
         done.shortfalls.append(
             f"{len(done.staying)} of {len(moved)} instances stay where they are: "
-            + "; ".join(f"{name}: {why}" for name, why in list(done.staying.items())[:NAMES])
+            + "; ".join(f"{name}: {why}" for name, why in list(done.staying.items())[:MOST_NAMES])
         )
     return done

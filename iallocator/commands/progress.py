@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["progress_line", "say_plan", "say_progress", "say_share"]
 
-SOON = 1.0
+PROGRESS_DELAY = 1.0
 """Seconds before anything is shown."""
 
-EVERY = 0.1
+REDRAW_SECONDS = 0.1
 """Seconds between two drawings."""
 
 HINT = "Ctrl-C ends it"
@@ -48,12 +48,12 @@ class _Line:
 
     def draw(self) -> None:
         """Show the progress line until the work ends."""
-        if self.over.wait(SOON):
+        if self.over.wait(PROGRESS_DELAY):
             return
         try:
             from rich.progress import Progress
         except ImportError:
-            while not self.over.wait(EVERY):
+            while not self.over.wait(REDRAW_SECONDS):
                 print(f"\r\x1b[K{printable(self.text)} ...", end="", file=sys.stderr, flush=True)
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         else:
@@ -79,8 +79,8 @@ class _Line:
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
         with bar:
-            task = bar.add_task(printable(self.text), total=None, seconds=int(SOON))
-            while not self.over.wait(EVERY):
+            task = bar.add_task(printable(self.text), total=None, seconds=int(PROGRESS_DELAY))
+            while not self.over.wait(REDRAW_SECONDS):
                 total = None if self.part is None else 1.0
                 bar.update(
                     task, description=printable(self.text), completed=self.part, total=total,

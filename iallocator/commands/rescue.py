@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import TIME_IS_UP
-from iallocator.errors import NAMES
+from iallocator.errors import MOST_NAMES
 from iallocator.execution.dead_node import evidence_of_death
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.queue_access import open_queue, runs
@@ -84,8 +84,8 @@ def rescue_of(command: Command, node: Node, deadline: Deadline) -> RescueResult:
         ("have no new secondary", list(done.degraded)),
     ):
         if names:
-            more = f", ... ({len(names)} in all)" * (len(names) > NAMES)
-            done.shortfalls.append(f"instances that {what}: {', '.join(names[:NAMES])}{more}")
+            more = f", ... ({len(names)} in all)" * (len(names) > MOST_NAMES)
+            done.shortfalls.append(f"instances that {what}: {', '.join(names[:MOST_NAMES])}{more}")
     if TIME_IS_UP in (*done.lost.values(), *done.degraded.values()):
         done.shortfalls.append(f"{TIME_IS_UP}: some instances have no place yet")
     return done

@@ -14,13 +14,13 @@ from iallocator.commands import CAMPAIGN, LISTS_GROUP, PLANS, READS_ITSELF, UNME
 from iallocator.commands.command import Result, print_json, reject_silent_nodes
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, Running, Stopped, limit_reached
-from iallocator.documents.keys import VALIDATION, VERSION, enveloped, time_of_reading
+from iallocator.documents.keys import DOCUMENT_VERSION, VALIDATION, enveloped, time_of_reading
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import (
-    INCOMPLETE,
-    INTERRUPTED,
-    MISTAKE,
     NO_INPUT,
+    STATUS_INCOMPLETE,
+    STATUS_INTERRUPTED,
+    STATUS_MISTAKE,
     STDIN,
     IallocatorError,
     UsageError,
@@ -31,8 +31,8 @@ from iallocator.errors import (
 )
 from iallocator.files import WholeOutput, check_writable, is_stdout, read_file, write_file
 from iallocator.render import PAGE, RENDERERS, TEXT, drawing_of, pages_of, text_of
-from iallocator.render.table import ROWS
-from iallocator.reply import WARNED
+from iallocator.render.table import MOST_TERMINAL_ROWS
+from iallocator.reply import MOST_WARNINGS
 from iallocator.sources import document_path, load, named, source_name, substitute
 
 TYPE_CHECKING = False
@@ -89,15 +89,15 @@ def run(command: Command) -> int:
         if not getattr(settings, "nagios", False):
             raise
         print(f"GANETI UNKNOWN - {one_line(str(error))}".replace("|", "/"))
-        return INCOMPLETE
+        return STATUS_INCOMPLETE
     except Stopped:
         if command.partial is None:
-            return INTERRUPTED
+            return STATUS_INTERRUPTED
         result = command.partial
     execute = getattr(settings, "execute", False) or getattr(settings, "dry_run", False)
     with WholeOutput():
         sound = _show(result, command, put_off=execute and settings.json)
-    status = INTERRUPTED if result.interrupted else result.status
+    status = STATUS_INTERRUPTED if result.interrupted else result.status
     if not (execute and sound and result.executable) or result.interrupted:
         return status
     if CAMPAIGN in command.row.traits and not settings.dry_run:
@@ -229,14 +229,17 @@ def write_metrics(path: str, metrics: list[Json]) -> None:
 def _few(lines: list[str], settings: Any) -> list[str]:
     """Return `lines` for stderr; on a terminal only the first of many, and the number of others."""
     if (
-        len(lines) <= ROWS
+        len(lines) <= MOST_TERMINAL_ROWS
         or settings.verbose
         or getattr(settings, "all_rows", False)
         or settings.behaviour.prints_as_htools
         or not sys.stderr.isatty()
     ):
         return lines
-    return [*lines[:WARNED], f"iallocator: {len(lines) - WARNED} more such lines (-v)"]
+    return [
+        *lines[:MOST_WARNINGS],
+        f"iallocator: {len(lines) - MOST_WARNINGS} more such lines (-v)",
+    ]
 
 
 def _write_pages(result: Result, command: Command, html: str) -> None:
@@ -470,8 +473,8 @@ def validate(
                 {"name": path, "problems": [*some]} for path, some in problems_by_file.items()
             ]
             document = {"valid": not any(problems_by_file.values()), "inputs": inputs}
-            if getattr(settings, "json", 0) == VERSION:
-                envelope = {"command": name, "version": VERSION, "time": time_of_reading()}
+            if getattr(settings, "json", 0) == DOCUMENT_VERSION:
+                envelope = {"command": name, "version": DOCUMENT_VERSION, "time": time_of_reading()}
                 document = enveloped(VALIDATION, document, envelope)
             print_json(document)
         else:
@@ -480,4 +483,4 @@ def validate(
                     say(f"iallocator: {one_line(problem)}")
                 if not problems_of:
                     sys.stdout.buffer.write(f"{one_line(path)}: valid\n".encode())
-    return MISTAKE if any(problems_by_file.values()) else 0
+    return STATUS_MISTAKE if any(problems_by_file.values()) else 0

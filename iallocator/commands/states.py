@@ -10,7 +10,7 @@ from iallocator.errors import STDIN, say, tell, terminal_width
 from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named
-from iallocator.render.table import ROWS, listed, option_for_all
+from iallocator.render.table import MOST_TERMINAL_ROWS, listed, option_for_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _lists(
     only, width, rows = None, terminal_width(stream), 0
     all_rows = getattr(settings, "all_rows", None)  # None: a request has no such option
     if all_rows is False and stream.isatty() and not settings.behaviour.prints_as_htools:
-        rows = ROWS
+        rows = MOST_TERMINAL_ROWS
     option = option_for_all(settings) if rows else ""
     units = "" if backwards else " (memory in MiB, disk in GiB)"
     if group:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from iallocator.commands.planner_options import Balance
     from iallocator.planners.result import GroupPlans
 
-__all__ = ["DAYS", "LoadHistory", "SteadyRound", "sample_of"]
+__all__ = ["HISTORY_DAYS", "LoadHistory", "SteadyRound", "sample_of"]
 
-DAYS = 10
+HISTORY_DAYS = 10
 """The number of days for which files are kept."""
 
 HOUR_OF_LINE = '{"time":"2026-01-02T03'
@@ -51,7 +51,7 @@ class LoadHistory(DayFiles):
     """Represent the history of loads in a folder."""
 
     def __init__(self, folder: str) -> None:
-        super().__init__(folder, DAYS)
+        super().__init__(folder, HISTORY_DAYS)
 
     def samples(self, now: float, limit: int) -> list[LoadSample]:
         """Return the samples before `now`, of the days that are kept, in order of time.

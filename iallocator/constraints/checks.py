@@ -16,10 +16,28 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import NodeView, Quantity
 
-__all__ = ["ALWAYS", "ANY_INSTANCE", "DISK_SPACE", "EXCLUSIVE_STORAGE", "FREE_DISK", "FREE_MEMORY",
-           "LOCAL_DISKS", "OWN_SPINDLES", "POOL_SPACE", "SHARED_SPINDLES", "SOFT",
-           "SPINDLES_OF_DISKS", "UNLIMITED", "VCPUS", "About", "Check", "Lack", "Resource",
-           "When", "amount_in"]  # fmt: skip
+__all__ = [
+    "ANY_INSTANCE",
+    "DISK_SPACE",
+    "EXCLUSIVE_STORAGE",
+    "FREE_DISK",
+    "FREE_MEMORY",
+    "IN_ALL_CASES",
+    "LOCAL_DISKS",
+    "OWN_SPINDLES",
+    "POOL_SPACE",
+    "SHARED_SPINDLES",
+    "SOFT",
+    "SPINDLES_OF_DISKS",
+    "UNLIMITED",
+    "VCPUS",
+    "About",
+    "Check",
+    "Lack",
+    "Resource",
+    "When",
+    "amount_in",
+]  # fmt: skip
 
 FREE_MEMORY, DISK_SPACE, VCPUS = "MiB memory", "MiB disk", "virtual cpus"
 OWN_SPINDLES, SHARED_SPINDLES = "spindles of its own", "spindles under the policy's ratio"
@@ -171,7 +189,7 @@ class When:
         self.no_worse = no_worse
 
 
-ANY_INSTANCE, ALWAYS, SOFT = About(), When(), When(soft=True)
+ANY_INSTANCE, IN_ALL_CASES, SOFT = About(), When(), When(soft=True)
 LOCAL_DISKS = About(local=True)
 FREE_DISK = About(local=True, space=True)
 EXCLUSIVE_STORAGE = About(local=True, applies=_where_storage_is_exclusive)
@@ -221,7 +239,7 @@ class Check:
         words: str,
         lacks: Lack,
         about: About = ANY_INSTANCE,
-        when: When = ALWAYS,
+        when: When = IN_ALL_CASES,
     ) -> None:
         self.reason = reason
         self.fails = fails

@@ -11,9 +11,9 @@ from __future__ import annotations
 from iallocator.constraints.locations import by_pacemaker
 from iallocator.constraints.table import CONSTRAINTS, EXCLUSION_TAGS, LOCATION_TAGS
 from iallocator.model.constraints import (
+    ALL_INSTANCES,
     APART,
     CAPACITY,
-    EVERY,
     LOCATION,
     MUST,
     ORDER,
@@ -25,7 +25,7 @@ from iallocator.model.keys import LEVELS, in_force
 from iallocator.model.tags import DESIRED, EXCLUSION, exclusion_prefixes
 from iallocator.model.tags import LOCATION as LOCATIONS
 from iallocator.tags.pacemaker import PacemakerTags
-from iallocator.tags.pacemaker_scores import INFINITY, score_in_tags
+from iallocator.tags.pacemaker_scores import INFINITE_SCORE, score_in_tags
 from iallocator.tags.placement_keys import NodeTags, ResourceTags
 
 TYPE_CHECKING = False
@@ -199,7 +199,11 @@ class NodeStateListing(ConstraintListing):
         if not node.online:
             state = "offline" if node.offline else "drained" if node.drained else "not vm_capable"
             yield Constraint(
-                LOCATION, MUST, EVERY, f"nothing new on {node.name}", f"node {node.name}: {state}"
+                LOCATION,
+                MUST,
+                ALL_INSTANCES,
+                f"nothing new on {node.name}",
+                f"node {node.name}: {state}",
             )
 
 
@@ -281,18 +285,19 @@ class PacemakerListing(ConstraintListing):
         facts, name, tags = self._facts, node.name, self._facts.pacemaker
         if node.online and tags.maintenance[node.index]:
             yield Constraint(
-                LOCATION, MUST, EVERY, f"nothing new on {name}, what is there stays",
+                LOCATION, MUST, ALL_INSTANCES, f"nothing new on {name}, what is there stays",
                 facts.tag(f"maintenance of {name}"),
             )  # fmt: skip
         weight = tags.weights[node.index]
-        if weight and (weight < INFINITY or by_pacemaker(facts.settings, node.group)):
+        if weight and (weight < INFINITE_SCORE or by_pacemaker(facts.settings, node.group)):
             yield self._score(
-                EVERY, weight, name, facts.tag(f"score:{score_in_tags(weight)} of {name}")
+                ALL_INSTANCES, weight, name, facts.tag(f"score:{score_in_tags(weight)} of {name}")
             )
         used = facts.uses(_uses_capacities, node.group)
         for attribute, amount in tags.capacity[node.index].items() if used else ():
             yield Constraint(
-                CAPACITY, MUST, EVERY, f"at most {amount:g} of {attribute} on {name}",
+                CAPACITY, MUST, ALL_INSTANCES,
+                f"at most {amount:g} of {attribute} on {name}",
                 facts.tag(f"utilization:{attribute}:{amount:g} of {name}"),
             )  # fmt: skip
 
@@ -311,7 +316,7 @@ class PacemakerListing(ConstraintListing):
         for index, score in own.scores.items():
             there = facts.cluster.nodes[index]
             origin = facts.tag(f"score:{there.name}:{score_in_tags(score)}")
-            if score >= INFINITY and not by_pacemaker(facts.settings, there.group):
+            if score >= INFINITE_SCORE and not by_pacemaker(facts.settings, there.group):
                 yield Constraint(LOCATION, MUST, name, f"on {there.name}", origin)
             else:
                 yield self._score(name, score, there.name, origin)
@@ -337,7 +342,7 @@ class PacemakerListing(ConstraintListing):
             )  # fmt: skip
 
     def _score(self, name: str, score: float, node: str, origin: str) -> Constraint:
-        if score <= -INFINITY:
+        if score <= -INFINITE_SCORE:
             return Constraint(LOCATION, MUST, name, f"not on {node}", origin)
         what = f"on {node}, score {score_in_tags(score)}"
         return Constraint(LOCATION, SHOULD, name, what, origin, weight=float(score))
@@ -389,7 +394,8 @@ class PlacementKeysListing(ConstraintListing):
         if ratio is not None:
             amount = ratio * node.total_memory
             yield Constraint(
-                CAPACITY, MUST, EVERY, f"at most {amount:.12g} MiB of memory on {node.name}",
+                CAPACITY, MUST, ALL_INSTANCES,
+                f"at most {amount:.12g} MiB of memory on {node.name}",
                 facts.tag(f"ram-contention:{ratio:.12g} of {node.name}"),
             )  # fmt: skip
 
@@ -398,7 +404,9 @@ class PlacementKeysListing(ConstraintListing):
         facts = self._facts
         if facts.uses(_uses_keys):
             tags = facts.keys_above.of_cluster(facts.cluster)
-            yield from self._keys(EVERY, tags, "tag of the cluster", facts.cluster.placement_keys)
+            yield from self._keys(
+                ALL_INSTANCES, tags, "tag of the cluster", facts.cluster.placement_keys
+            )
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
         """Yield the keys of an instance, from its tags or its request."""
@@ -444,7 +452,7 @@ class MemoryRatioListing(ConstraintListing):
             own = settings.by_group.get(node.group.index, settings)
             amount = node.total_memory - node.reserved_memory + node.lent_memory
             yield Constraint(
-                CAPACITY, MUST, EVERY,
+                CAPACITY, MUST, ALL_INSTANCES,
                 f"at most {amount:.12g} MiB of memory for instances on {node.name}",
                 own.origins.get("memory_ratio", "option --memory-ratio"),
             )  # fmt: skip
@@ -456,7 +464,7 @@ class DiskReserveListing(ConstraintListing):
     def of_node(self, node: Node) -> Iterator[Constraint]:
         if node.disk_reserve:
             what = f"{node.disk_reserve:.12g} MiB of disk stay free on {node.name}"
-            yield Constraint(CAPACITY, MUST, EVERY, what, node.kept_by)
+            yield Constraint(CAPACITY, MUST, ALL_INSTANCES, what, node.kept_by)
 
 
 class ExclusionTagsListing(ConstraintListing):

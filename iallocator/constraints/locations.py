@@ -17,8 +17,8 @@ stickiness keeps the primary in place unless its node is not online.
 
 from __future__ import annotations
 
-from iallocator.model.constraints import EVERY, LOCATION, MUST, SHOULD, Constraint
-from iallocator.tags.pacemaker_scores import INFINITY, add, score_in_tags
+from iallocator.model.constraints import ALL_INSTANCES, LOCATION, MUST, SHOULD, Constraint
+from iallocator.tags.pacemaker_scores import INFINITE_SCORE, add, score_in_tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,13 +115,13 @@ class Locations:
         names = self._names = [node.name for node in cluster.nodes]
         self._maintained = {i: name for i, name in enumerate(names) if facts.maintenance[i]}
         self.closed: dict[int, Constraint] = {
-            index: self._must(EVERY, f"not on {name}", f"score:-INFINITY of {name}")
+            index: self._must(ALL_INSTANCES, f"not on {name}", f"score:-INFINITY of {name}")
             for index, name in enumerate(names)
-            if facts.weights[index] <= -INFINITY
+            if facts.weights[index] <= -INFINITE_SCORE
         }
         for index, name in self._maintained.items():
             self.closed.setdefault(
-                index, self._must(EVERY, f"not on {name}", f"maintenance of {name}")
+                index, self._must(ALL_INSTANCES, f"not on {name}", f"maintenance of {name}")
             )
         self._own: dict[str, dict[int, Constraint]] = {}
         self._homes: dict[str, Constraint] = {}
@@ -135,7 +135,7 @@ class Locations:
             for node in cluster.nodes
         ]
         self._weights = [
-            weight if scored and abs(weight) < INFINITY else 0
+            weight if scored and abs(weight) < INFINITE_SCORE else 0
             for weight, scored in zip(facts.weights, self._scored)
         ]
         self._ranked = sorted(
@@ -158,7 +158,7 @@ class Locations:
                     instance.name, f"not on {names[index]}", f"score:{names[index]}:-INFINITY"
                 )
                 for index, score in known.scores.items()
-                if add(score, facts.weights[index]) <= -INFINITY and index not in self.closed
+                if add(score, facts.weights[index]) <= -INFINITE_SCORE and index not in self.closed
             }
             if own:
                 self._own[instance.name] = own
@@ -187,7 +187,9 @@ class Locations:
             index: s for index, s in instance_facts.scores.items() if self._scored[index] and s
         }
         online = cluster.nodes
-        required = [i for i, s in scores.items() if s >= INFINITY and i not in self.forbidden(name)]
+        required = [
+            i for i, s in scores.items() if s >= INFINITE_SCORE and i not in self.forbidden(name)
+        ]
         if any(online[i].online for i in required):
             said = " or ".join(self._names[i] for i in required)
             tags = ", ".join(f"score:{self._names[i]}:INFINITY" for i in required)
@@ -204,13 +206,13 @@ class Locations:
             else:
                 stickiness = max(0, instance_facts.stickiness)
                 origin = f"tag {self._prefix}stickiness:{score_in_tags(stickiness)}"
-        if stickiness >= INFINITY and home is not None and online[home].online:
+        if stickiness >= INFINITE_SCORE and home is not None and online[home].online:
             stays = Constraint(LOCATION, MUST, name, f"on {self._names[home]}", origin)
             self.settled[name] = stays
             if optional:
                 self._confine(instance, home, stays)
-        finite = {i: s for i, s in scores.items() if abs(s) < INFINITY}
-        if optional and home is not None and 0 < stickiness < INFINITY:
+        finite = {i: s for i, s in scores.items() if abs(s) < INFINITE_SCORE}
+        if optional and home is not None and 0 < stickiness < INFINITE_SCORE:
             finite[home] = finite.get(home, 0) + stickiness
         else:
             origin = ""

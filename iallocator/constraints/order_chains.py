@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dependents_of_failed", "unsupported"]
 
-LINKS = 8
+MOST_SHOWN_LINKS = 8
 """The most links of a chain that a message shows; of a longer chain, it shows both ends."""
 
 
@@ -39,11 +39,11 @@ class _Chain:
         self._length: int = 1 + (following._length if following else 0)
 
     def __str__(self) -> str:
-        left_out = max(0, self._length - LINKS)
+        left_out = max(0, self._length - MOST_SHOWN_LINKS)
         words: list[str] = []
         link: _Chain | None = self
         while link is not None:
-            if left_out and len(words) == LINKS // 2:
+            if left_out and len(words) == MOST_SHOWN_LINKS // 2:
                 while link._next is not None:
                     link = link._next
                 last = f"{link._constraint}, which {link._reason}"

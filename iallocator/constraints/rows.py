@@ -12,9 +12,9 @@ from math import ceil, inf
 
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import (
-    ALWAYS,
     APART,
     GROUP,
+    HARD_WEIGHT,
     ORDER,
     TOGETHER,
     domains_between,
@@ -346,7 +346,7 @@ class SoftAffinityRows(ConstraintRows):
                 continue
             for one, other in combinations(members, 2):
                 weight = weight_between(one.weight, other.weight)
-                if weight == ALWAYS or weight <= 0 or one.instance == other.instance:
+                if weight == HARD_WEIGHT or weight <= 0 or one.instance == other.instance:
                     continue
                 first, second = sorted((one.instance, other.instance))
                 for domain in domains_between(one.domain, other.domain):

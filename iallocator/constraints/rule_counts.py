@@ -5,7 +5,7 @@ The counts of a state are kept up to date: only nodes that have changed are coun
 
 from __future__ import annotations
 
-from iallocator.model.constraints import ALWAYS, GROUP
+from iallocator.model.constraints import GROUP, HARD_WEIGHT
 from iallocator.model.state import derived
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ class HardMembers:
         self.by_domain: dict[str, Counts] = {}
         self.named: dict[Zones, Counts] = {}
         for (weight, domain), counts in shapes.items():
-            if weight == ALWAYS:
+            if weight == HARD_WEIGHT:
                 self.by_domain[domain] = counts
                 _add(self.every, counts)
                 if domain:

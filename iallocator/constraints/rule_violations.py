@@ -6,7 +6,7 @@ are involved in a violation.
 
 from __future__ import annotations
 
-from iallocator.model.constraints import ALWAYS, APART, domains_between, weight_between
+from iallocator.model.constraints import APART, HARD_WEIGHT, domains_between, weight_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
     by_zones: dict[Zones, _Term] = {}
     for shape, counts in rule_counts.counts(rule).items():
         penalty = weight_between(member.weight, shape[0])
-        if penalty == ALWAYS:
+        if penalty == HARD_WEIGHT:
             continue
         others: Mapping[int, int] = counts
         if home is not None and shape in own:

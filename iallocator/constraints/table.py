@@ -43,7 +43,7 @@ from iallocator.model.columns import (
     SPINDLES_LATER,
 )
 from iallocator.model.tags import MIGRATION
-from iallocator.tolerances import AMOUNT
+from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ _SPINDLES_IN_USE = Resource(
     later=(SPINDLES_LATER,), rising=True, local=True,
 )  # fmt: skip
 _CPUS = Resource(
-    "cpus", (CPUS,), lambda used, node: floor(node.vcpu_ratio * node.total_cpus - used + AMOUNT),
+    "cpus", (CPUS,),
+    lambda used, node: floor(node.vcpu_ratio * node.total_cpus - used + AMOUNT_TOLERANCE),
     later=(CPUS_LATER,), rising=True,
 )  # fmt: skip
 

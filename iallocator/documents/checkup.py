@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from math import comb
 
-from iallocator.errors import INCOMPLETE, printable
+from iallocator.errors import STATUS_INCOMPLETE, printable
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.planners.check.health import DATA, KINDS, NOT_ANALYSED, OF_NODES
@@ -28,14 +28,14 @@ __all__ = ["Checkup", "counts_of", "score_assessment"]
 MOST_SETS_LISTED = 500
 """The most sets of nodes with failures that are not tolerated in text and page."""
 
-EVEN = 12**-0.5
+EVEN_DEVIATION = 12**-0.5
 """The standard deviation of the use of evenly used nodes, as a share of an average instance.
 
 The use of such nodes is distributed uniformly from half an instance below the mean to half an
 instance above it.
 """
 
-HIGH = 2
+HIGH_SCORE_FACTOR = 2
 """The factor above which a score is high: its avoidable part, relative to evenly used nodes."""
 
 NAGIOS_STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -231,7 +231,7 @@ class Checkup:
         counts = counts_of(self.before)
         if any(counts[kind] for kind in CRITICAL):
             return 2
-        return 1 if self.healthy is False else 0 if self.complete else INCOMPLETE
+        return 1 if self.healthy is False else 0 if self.complete else STATUS_INCOMPLETE
 
     def nagios_line(self) -> str:
         """Return the line of a Nagios plugin: state, problems, and performance data."""
@@ -291,10 +291,21 @@ def score_assessment(state: State, group: Group) -> Json:
     for k, statistic in enumerate(STATISTICS):
         if statistic.spread:
             used = sum(abs(now[k] - then[k]) for now, then in zip(full, empty))
-            even += statistic.weight * EVEN * used / max(both if statistic.disk else primaries, 1)
+            even += (
+                statistic.weight
+                * EVEN_DEVIATION
+                * used
+                / max(both if statistic.disk else primaries, 1)
+            )
     certain = score_terms[RESERVED_TOTAL]
     avoidable = sum(score_terms) - certain
-    level = "high" if avoidable > HIGH * even else "moderate" if avoidable > even else "low"
+    level = (
+        "high"
+        if avoidable > HIGH_SCORE_FACTOR * even
+        else "moderate"
+        if avoidable > even
+        else "low"
+    )
     return {
         "score_level": level,
         "score_reference": certain + even,

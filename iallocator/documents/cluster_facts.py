@@ -67,7 +67,7 @@ class Examination:
 PER_INSTANCE = 20e-6
 """Estimated seconds to write the part of a page about one instance."""
 
-PER_NODE = 200e-6
+PAGE_SECONDS_PER_NODE = 200e-6
 """Estimated seconds to write the part of a page about one node."""
 
 PER_STEP = 200e-6
@@ -76,10 +76,10 @@ PER_STEP = 200e-6
 
 def page_seconds(cluster: Cluster) -> float:
     """Return the estimated seconds to write a page about `cluster`."""
-    return len(cluster.instances) * PER_INSTANCE + len(cluster.nodes) * PER_NODE
+    return len(cluster.instances) * PER_INSTANCE + len(cluster.nodes) * PAGE_SECONDS_PER_NODE
 
 
-GRACE = 0.25
+PAGE_GRACE_SECONDS = 0.25
 """Seconds after the time limit within which a page should be written."""
 
 
@@ -89,7 +89,7 @@ def is_late(cluster: Cluster, steps: int, limit: float) -> bool:
     `cluster` and the number of `steps` of its transition are on the page; `limit` is in seconds.
     """
     left = Deadline(limit, since=Running.began).left
-    return page_seconds(cluster) + steps * PER_STEP > max(left, 0.0) + GRACE
+    return page_seconds(cluster) + steps * PER_STEP > max(left, 0.0) + PAGE_GRACE_SECONDS
 
 
 def inventory(cluster: Cluster) -> Json:

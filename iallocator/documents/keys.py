@@ -21,11 +21,18 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 __all__ = [
-    "ENVELOPE", "FROZEN", "KEYS", "VALIDATION", "VERSION", "enveloped", "new_paths",
-    "time_of_reading", "with_old_keys",
+    "DOCUMENT_VERSION",
+    "ENVELOPE",
+    "FROZEN",
+    "KEYS",
+    "VALIDATION",
+    "enveloped",
+    "new_paths",
+    "time_of_reading",
+    "with_old_keys",
 ]  # fmt: skip
 
-VERSION = 2
+DOCUMENT_VERSION = 2
 """The version of the documents; 1 has the keys of version 0.1, and no envelope."""
 
 FROZEN = "SOURCE_DATE_EPOCH"
@@ -33,7 +40,7 @@ FROZEN = "SOURCE_DATE_EPOCH"
 
 ENVELOPE = {
     "command": "the command that wrote the document",
-    "version": f"the version of the schema: {VERSION}",
+    "version": f"the version of the schema: {DOCUMENT_VERSION}",
     "cluster": "the name of the cluster; empty if the source does not contain it",
     "source": "where the cluster was read: a file, `-` (stdin), `luxi`, `rapi:ADDRESS`, or "
     "`simulate:SPEC`; of `history` the folder",
@@ -234,7 +241,7 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
     "plan": _PLAN,
     VALIDATION: (("inputs[].problems", "errors"),),
 }
-"""Command, or type of document -> its keys that have another name in `VERSION`.
+"""Command, or type of document -> its keys that have another name in `DOCUMENT_VERSION`.
 
 Each row has the old path and the new last key. ``[]`` stands for each item of a list. If the new
 key is "", the member is left out. The row of a type applies to all commands that have no row of
@@ -242,7 +249,7 @@ their own.
 """
 
 LARGE = ("ask", "explain")
-"""The commands that make their documents with the keys of `VERSION`."""
+"""The commands that make their documents with the keys of `DOCUMENT_VERSION`."""
 
 UNTRIED = ("moves", "job_sets", "scores", "reason", "problems_after", "rebalancing")
 UNTRIED_OF_GROUP = ("score_after", "problems_after", "findings_after")
@@ -266,7 +273,7 @@ def time_of_reading() -> str:
 
 
 def enveloped(kind: str, document: Json, envelope: Json) -> Json:
-    """Return `document` of a command with the keys of `VERSION`, after those of the `envelope`.
+    """Return `document` of a command with the present keys, after those of the `envelope`.
 
     `kind`: the key of `KEYS`. `document` is not changed. Cost: the objects on the paths in `KEYS`
     are copied.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CampaignState"]
 
-FORMAT = 1
+CAMPAIGN_FORMAT = 1
 """The version of the state file."""
 
 KIND = "campaign"
@@ -93,7 +93,7 @@ class CampaignState:
         """
         try:
             raw = decode(read_file(path))
-            if raw.get("kind") != KIND or raw.get("format") != FORMAT:
+            if raw.get("kind") != KIND or raw.get("format") != CAMPAIGN_FORMAT:
                 raise UsageError(f"{path}: not the state of a campaign of iallocator maintain")
             state = cls(path, name_of(raw, "cluster"), child(raw, "options"))
             state.done, state.nodes = names(raw, "done"), names(raw, "nodes")
@@ -196,7 +196,7 @@ class CampaignState:
         """
         document = {
             "kind": KIND,
-            "format": FORMAT,
+            "format": CAMPAIGN_FORMAT,
             "cluster": self.cluster,
             "options": self.options,
             "nodes": self.nodes,

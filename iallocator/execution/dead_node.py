@@ -33,7 +33,7 @@ __all__ = ["evidence_of_death"]
 POWER_SECONDS = 120.0
 """The time limit for the job that asks for the power status, in seconds."""
 
-QUERY_INTERVAL = 5.0
+POWER_QUERY_INTERVAL = 5.0
 """Seconds between two queries of the job that asks for the power status."""
 
 
@@ -112,7 +112,7 @@ def _power_status(queue: JobQueue, name: str, reason: str) -> str:
     while (job := queue.statuses([number])[number]).status not in ENDED:
         if deadline.over():
             return f"not known: job {number} takes more than {POWER_SECONDS:g} s"
-        queue.wait([number], QUERY_INTERVAL)
+        queue.wait([number], POWER_QUERY_INTERVAL)
     why = failed_out_of_band(job.results) or job.why
     if job.status != SUCCESS or why:
         return f"not known: {why or job.status}"

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 
-__all__ = ["FORMAT", "Journal", "default_path", "read_journal"]
+__all__ = ["JOURNAL_FORMAT", "Journal", "default_path", "read_journal"]
 
-FORMAT = 1
+JOURNAL_FORMAT = 1
 """The version of the journal."""
 
 BEGIN = "begin"
@@ -91,7 +91,7 @@ class Journal:
             raise UsageError(f"{path}: {error.strerror}") from None
         journal._file = os.fdopen(handle, "ab", buffering=0)
         try:
-            journal.write({"event": BEGIN, "format": FORMAT, **head})
+            journal.write({"event": BEGIN, "format": JOURNAL_FORMAT, **head})
         except ExecutionError:
             journal.close()
             with suppress(OSError):
@@ -165,14 +165,14 @@ def read_journal(path: str) -> tuple[Json, list[Json]]:
             if number > 1:
                 for key, check in EVENTS[one_of(one, "event", tuple(EVENTS))].items():
                     check(one, key)
-            elif one.get("event") == BEGIN and one.get("format") == FORMAT:
+            elif one.get("event") == BEGIN and one.get("format") == JOURNAL_FORMAT:
                 _check_head(one)
         except RequestError as error:
             raise UsageError(f"{path}: line {number}: {error}") from None
         events.append(one)
     if not events or events[0].get("event") != BEGIN:
         raise UsageError(f"{path}: no journal of an execution")
-    if events[0].get("format") != FORMAT:
+    if events[0].get("format") != JOURNAL_FORMAT:
         raise UsageError(
             f"{path}: a journal of another format, {describe(events[0].get('format'))}"
         )

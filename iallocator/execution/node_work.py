@@ -16,7 +16,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from iallocator.errors import SIGNALLED, one_line
+from iallocator.errors import STATUS_SIGNALLED, one_line
 from iallocator.execution.records import PENDING, SENDING, SENT
 from iallocator.options.values import for_node
 from iallocator.transition.step import REBOOT
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeCommands", "NodeWork"]
 
-POLL = 5.0
+BOOT_ID_INTERVAL = 5.0
 """Seconds between two queries of a boot id."""
 
 BOOT_ID_SECONDS = 30.0
 """Seconds after which a query of a boot id that has no answer is given up."""
 
-SHORT = 0.2
+PROCESS_TEST_INTERVAL = 0.2
 """Seconds between two tests of whether a process has ended."""
 
-REMINDER = 300.0
+COMMAND_REMINDER_SECONDS = 300.0
 """Seconds between two messages about the same wait."""
 
 CONNECTION_LOST = 255
@@ -136,7 +136,7 @@ class NodeWork:
                 try:
                     while True:
                         next(query)
-                        orders.clock.pause(SHORT)
+                        orders.clock.pause(PROCESS_TEST_INTERVAL)
                 except StopIteration as end:
                     now = end.value
                 if now or orders.clock.seconds() - since >= orders.boot_timeout:
@@ -144,7 +144,7 @@ class NodeWork:
                 if not said:
                     orders.console.say(f"waiting: {node} does not answer")
                 said = True
-                orders.clock.pause(POLL)
+                orders.clock.pause(BOOT_ID_INTERVAL)
             if now and now != earlier:
                 self._confirm(job, "it has rebooted")
 
@@ -210,7 +210,7 @@ class NodeWork:
                     raise _Failure(f"its command ended with status {status}: {last}")
                 self._confirm(job, "its command has ended")
                 return
-            if 0 < status < SIGNALLED:  # the connection was not lost
+            if 0 < status < STATUS_SIGNALLED:  # the connection was not lost
                 now = yield from self._boot_id(node)
                 if now == before:
                     raise _Failure(f"its command ended with status {status}: {last}")
@@ -234,10 +234,10 @@ class NodeWork:
             if commands.run and waited >= orders.boot_timeout:
                 why = "does not answer" if not now else "has its old boot id"
                 raise _Failure(f"it {why}, {waited:.0f} s after its command ended", keep=True)
-            if orders.clock.seconds() - said >= REMINDER:
+            if orders.clock.seconds() - said >= COMMAND_REMINDER_SECONDS:
                 said = orders.clock.seconds()
                 orders.console.say(f"waiting: {node} has not rebooted")
-            yield from self._pause(POLL)
+            yield from self._pause(BOOT_ID_INTERVAL)
 
     def _run(self, job: Job, node: str, before: str) -> Generator[None, None, tuple[int, str]]:
         """Run the command for `node`; return its exit status, and its last line of output."""
@@ -256,7 +256,7 @@ class NodeWork:
                             f"waiting: an earlier command of {node} still runs"
                         )
                     reported = True
-                    yield from self._pause(POLL)
+                    yield from self._pause(BOOT_ID_INTERVAL)
             if before and session.records.of[job.number].boot:  # the node may have rebooted now
                 now = yield from self._boot_id(node)
                 if now != before:

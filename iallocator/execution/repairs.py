@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RepairJobs", "RepairTags"]
 
-QUERY_INTERVAL = 10.0
+JOB_QUERY_INTERVAL = 10.0
 """Seconds between two queries of a job until it ends."""
 
 
@@ -82,7 +82,7 @@ class RepairJobs:
             if isinstance(number, str):
                 raise ExecutionError(f"the job was rejected: {number}")
             while (succeeded := self.ended([number])) is None:
-                self._queue.wait([number], QUERY_INTERVAL)
+                self._queue.wait([number], JOB_QUERY_INTERVAL)
             if not succeeded:
                 raise ExecutionError(f"{instance}: its tags were not changed (job {number})")
 

@@ -38,13 +38,13 @@ __all__ = ["Returning"]
 NO_VERSION = "fails to report its version"
 """Ganeti's error if a job sets a node online and the daemon of the node does not answer."""
 
-SHORTEST, LONGEST = 5.0, 60.0
+SHORTEST_QUERY_INTERVAL, LONGEST_QUERY_INTERVAL = 5.0, 60.0
 """Seconds between two queries of a node or its disks."""
 
-NAP = 1.0
+STOP_TEST_INTERVAL = 1.0
 """Seconds between two tests of whether the execution is to stop."""
 
-REMINDER = 60.0
+RETURN_REMINDER_SECONDS = 60.0
 """Seconds between two messages about the same wait."""
 
 
@@ -101,7 +101,7 @@ class Returning:
 
     def wait(self) -> None:
         """Wait a short time, so that Ctrl-C is noticed."""
-        self._session.orders.clock.pause(NAP)
+        self._session.orders.clock.pause(STOP_TEST_INTERVAL)
 
     def wait_for_all(self) -> None:
         """Wait until all nodes and disks are ready, or the execution is to stop."""
@@ -173,9 +173,9 @@ class Returning:
             self._given_up.update(jobs)
             self.trouble = f"{why}, {waited:.0f} s after it was waited for"
             return
-        pause = min(max(seconds, waited / 6, SHORTEST), LONGEST)
+        pause = min(max(seconds, waited / 6, SHORTEST_QUERY_INTERVAL), LONGEST_QUERY_INTERVAL)
         self._due.update(dict.fromkeys(jobs, now + pause))
-        if now - self._said.get(what, -REMINDER) >= REMINDER:
+        if now - self._said.get(what, -RETURN_REMINDER_SECONDS) >= RETURN_REMINDER_SECONDS:
             self._said[what] = now
             limit = f", at most {orders.boot_timeout:g} s" if not seconds else ""
             orders.console.say(f"waiting: {why}{limit}")
@@ -223,7 +223,7 @@ class Returning:
             open_jobs = [job for job in ids if now[job].status not in ENDED]
             if not open_jobs or self._session.orders.stopping():
                 break
-            self._session.patiently(partial(queue.wait, open_jobs, NAP))
+            self._session.patiently(partial(queue.wait, open_jobs, STOP_TEST_INTERVAL))
         known: dict[str, Any] = {}
         for status in now.values():
             if status.status == SUCCESS and status.results and isinstance(status.results[0], dict):

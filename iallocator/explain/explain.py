@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.aliases import Json
 from iallocator.engine import decide, read
-from iallocator.errors import NAMES, UsageError, cut
+from iallocator.errors import MOST_NAMES, UsageError, cut
 from iallocator.explain.decisions import decisions_of
 from iallocator.explain.explanation import Explanation
 from iallocator.explain.facts import GroupReport
@@ -111,7 +111,7 @@ def narrow_to_instance(explanation: Explanation, name: str) -> None:
         name = possible[0]
     else:
         near = guesses(name, names)
-        known = ", ".join(names[:NAMES]) + (", ..." if len(names) > NAMES else "")
+        known = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
         raise UsageError(
             f"--instance: the request is not about {cut(name)}{near}, but about {known or 'none'}"
         )

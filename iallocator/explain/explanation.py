@@ -11,14 +11,26 @@ from typing import TYPE_CHECKING, NamedTuple
 from iallocator.aliases import Json
 from iallocator.constraints.table import FAILURE_SAFETY
 from iallocator.explain.facts import PENALTY, GroupReport, NodeReport, Placed, Term
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = [
-    "ANSWER", "BEST", "BY_LOSSES", "NOT_ASKED", "POSSIBLE", "REJECTED", "RESULTS", "Decision",
-    "Difference", "Explanation", "NodeRow", "StepReport", "differences", "failure_words",
+    "ANSWER",
+    "BY_LOSSES",
+    "DESCRIBED_PLACEMENTS",
+    "NOT_ASKED",
+    "POSSIBLE",
+    "REJECTED",
+    "RESULTS",
+    "Decision",
+    "Difference",
+    "Explanation",
+    "NodeRow",
+    "StepReport",
+    "differences",
+    "failure_words",
     "node_rows",
 ]  # fmt: skip
 
@@ -27,7 +39,7 @@ ANSWER, POSSIBLE, REJECTED, NOT_ASKED = "answer", "possible", "refused", "not as
 RESULTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
 """The results of nodes, in the order in which they are shown."""
 
-BEST = 2
+DESCRIBED_PLACEMENTS = 2
 """How many placements of a group are described in detail: the best and the runner-up."""
 
 BY_LOSSES = "lost allocations: "
@@ -169,7 +181,7 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
 
     `scored`: whether scores of its placements were compared, so that they are included.
     """
-    scored = group.ranked_by == "score" and (scored or len(group.placements) > BEST)
+    scored = group.ranked_by == "score" and (scored or len(group.placements) > DESCRIBED_PLACEMENTS)
     document: Json = {
         "group": group.name,
         "uuid": group.uuid,
@@ -261,7 +273,7 @@ class NodeRow:
             "reasons": self.why,
         }
         if self.score is not None:
-            result["score"] = round(self.score, DECIMALS)
+            result["score"] = round(self.score, SCORE_DECIMALS)
         if self.penalty:
             result["penalty"] = self.penalty
         return result
@@ -306,7 +318,7 @@ class Difference(NamedTuple):
     def nothing(self) -> bool:
         """Return whether the statistic is 0 before the placement and in both placements."""
         shown = (self.mine.before, self.mine.after, self.other.after)
-        return not any(round(value, DECIMALS) for value in shown)
+        return not any(round(value, SCORE_DECIMALS) for value in shown)
 
 
 def differences(mine: Placed, other: Placed) -> list[Difference]:
@@ -321,7 +333,7 @@ def differences(mine: Placed, other: Placed) -> list[Difference]:
         """Return the key to sort by: large differences first, then statistics that changed most."""
         mine = difference.mine
         moved = abs(mine.contribution_after - mine.contribution_before)
-        return -round(abs(difference.amount), DECIMALS), -round(moved, DECIMALS)
+        return -round(abs(difference.amount), SCORE_DECIMALS), -round(moved, SCORE_DECIMALS)
 
     return sorted((Difference(a, b) for a, b in terms), key=weight)
 
@@ -333,20 +345,20 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
         "with": label,
         "group": other.group,
         "nodes": other.nodes,
-        "score": round(other.score, DECIMALS),
+        "score": round(other.score, SCORE_DECIMALS),
         **({"penalty": other.penalty} if other.penalty else {}),
-        "difference": round(other.total - mine.total, DECIMALS),
+        "difference": round(other.total - mine.total, SCORE_DECIMALS),
         "statistics": [
             {
                 "name": one.mine.name,
                 "weight": one.mine.weight,
-                "before": round(one.mine.before, DECIMALS),
-                "with_answer": round(one.mine.after, DECIMALS),
-                "with_other": round(one.other.after, DECIMALS),
-                "contribution_before": round(one.mine.contribution_before, DECIMALS),
-                "contribution_answer": round(one.mine.contribution_after, DECIMALS),
-                "contribution_other": round(one.other.contribution_after, DECIMALS),
-                "difference": round(one.amount, DECIMALS),
+                "before": round(one.mine.before, SCORE_DECIMALS),
+                "with_answer": round(one.mine.after, SCORE_DECIMALS),
+                "with_other": round(one.other.after, SCORE_DECIMALS),
+                "contribution_before": round(one.mine.contribution_before, SCORE_DECIMALS),
+                "contribution_answer": round(one.mine.contribution_after, SCORE_DECIMALS),
+                "contribution_other": round(one.other.contribution_after, SCORE_DECIMALS),
+                "difference": round(one.amount, SCORE_DECIMALS),
             }
             for one in terms
             if not one.nothing

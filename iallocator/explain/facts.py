@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json, Nodes
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,10 +73,10 @@ class Term(NamedTuple):
         return {
             "name": self.name,
             "weight": self.weight,
-            "before": round(self.before, DECIMALS),
-            "after": round(self.after, DECIMALS),
-            "contribution_before": round(self.contribution_before, DECIMALS),
-            "contribution_after": round(self.contribution_after, DECIMALS),
+            "before": round(self.before, SCORE_DECIMALS),
+            "after": round(self.after, SCORE_DECIMALS),
+            "contribution_before": round(self.contribution_before, SCORE_DECIMALS),
+            "contribution_after": round(self.contribution_after, SCORE_DECIMALS),
         }
 
 
@@ -120,7 +120,7 @@ class Placed(NamedTuple):
         if not scored:
             return document
         terms = [term.document() for term in self.terms]
-        document["score"] = round(self.score, DECIMALS)
+        document["score"] = round(self.score, SCORE_DECIMALS)
         if self.penalty:
             document["penalty"] = self.penalty
         return document | {"terms": terms}
@@ -269,7 +269,7 @@ class N1Rejection(NamedTuple):
         """Return the rejected placement as JSON."""
         return {
             "nodes": self.nodes,
-            "score": round(self.score, DECIMALS),
+            "score": round(self.score, SCORE_DECIMALS),
             "failing_node": self.failing,
             "stranded_instance": self.instance,
             "stranded_memory": self.memory,

@@ -6,7 +6,7 @@ from iallocator.explain.facts import N1Rejection
 from iallocator.model.moves import Move
 from iallocator.n1 import UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
-from iallocator.tolerances import SCORE
+from iallocator.tolerances import SCORE_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class RecordingTolerance(FailureTolerance):
         rejected = self.decided(instance, group)
         rounded = candidates.known_scores(rejected) if len(rejected) > MOST_EXPLAINED else None
         if rounded is not None:
-            most = sorted(rounded)[MOST_EXPLAINED - 1] + SCORE
+            most = sorted(rounded)[MOST_EXPLAINED - 1] + SCORE_TOLERANCE
             rejected = [nodes for nodes, one in zip(rejected, rounded) if one <= most]
         return sorted((score(nodes), nodes) for nodes in rejected)[:MOST_EXPLAINED]
 

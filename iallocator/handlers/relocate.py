@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from iallocator.handlers.move_reply import move_entry, starts_in_vain
-from iallocator.placement.moves import COMPARED, move_anywhere, move_secondary, with_nearest
+from iallocator.placement.moves import (
+    MOST_LOSSES_COMPARED,
+    move_anywhere,
+    move_secondary,
+    with_nearest,
+)
 from iallocator.placement.several.move_all import growth_notes
 from iallocator.reply import Reply
 
@@ -41,6 +46,8 @@ def relocate(context: Context, request: Relocate) -> Reply:
         group = evaluator.group
         with context.state.trial():
             outcome.best.apply(context.state)
-            info += growth_notes(context, [group], [group] if len(group.nodes) <= COMPARED else [])
+            info += growth_notes(
+                context, [group], [group] if len(group.nodes) <= MOST_LOSSES_COMPARED else []
+            )
     info += starts_in_vain(context, [instance])
     return Reply(True, info, [names[-1]], solutions)

@@ -13,10 +13,10 @@ __all__ = ["answers_ping"]
 PORTS = (1811, 22)
 """Ports of the node daemon and of ssh. A machine that rejects a connection answers, too."""
 
-SECONDS = 2.0
+PING_SECONDS = 2.0
 """The time limit of each attempt, in seconds."""
 
-ATTEMPTS = 2
+PING_ATTEMPTS = 2
 """The number of attempts: a single lost packet must not make a machine count as dead."""
 
 ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
@@ -30,7 +30,7 @@ def answers_ping(address: str) -> bool:
     root may send echo requests on most systems; without that right, only TCP decides.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    for _ in range(ATTEMPTS):
+    for _ in range(PING_ATTEMPTS):
         if _echoes(family, address) or any(_connects(family, address, port) for port in PORTS):
             return True
     return False
@@ -38,7 +38,7 @@ def answers_ping(address: str) -> bool:
 
 def _connects(family: socket.AddressFamily, address: str, port: int) -> bool:
     with socket.socket(family, socket.SOCK_STREAM) as client:
-        client.settimeout(SECONDS)
+        client.settimeout(PING_SECONDS)
         try:
             client.connect((address, port))
         except ConnectionRefusedError:
@@ -60,7 +60,7 @@ def _echoes(family: socket.AddressFamily, address: str) -> bool:
     for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
         with suppress(OSError), socket.socket(family, kind, protocol) as client:
             client.connect((address, 0))
-            end = monotonic() + SECONDS
+            end = monotonic() + PING_SECONDS
             client.send(header + content)
             while (left := end - monotonic()) > 0:
                 client.settimeout(left)

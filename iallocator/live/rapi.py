@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["PASSWORD", "PORT", "USER", "RapiClient", "base_address", "find_credentials"]
+__all__ = ["PASSWORD", "RAPI_PORT", "USER", "RapiClient", "base_address", "find_credentials"]
 
 USER = "IALLOCATOR_RAPI_USER"
 PASSWORD = "IALLOCATOR_RAPI_PASSWORD"
@@ -79,7 +79,7 @@ def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
     return (entry[0], entry[2] or "") if entry else None
 
 
-PORT = 5080
+RAPI_PORT = 5080
 """The port of RAPI, if an address has none."""
 
 STANDARD_PORTS = {"https": 443, "http": 80}
@@ -103,7 +103,7 @@ def base_address(address: str) -> str:
     if "//" in address:
         whole = address.rstrip("/")
     else:
-        whole = f"https://{address}" if ":" in address else f"https://{address}:{PORT}"
+        whole = f"https://{address}" if ":" in address else f"https://{address}:{RAPI_PORT}"
     try:
         parts = urlsplit(whole)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

@@ -305,7 +305,7 @@ def in_threads(
         ours.close()
 
 
-PIECE = 2**20
+BYTES_PER_READ = 2**20
 """Bytes of the body of an answer that are read at a time: a server may announce any length."""
 
 Answer = tuple[int, bytes]
@@ -403,7 +403,7 @@ def _answer(stream: Stream, method: str) -> Answer:
         if coding != "identity":
             raise OSError("the answer is compressed, which was not asked for")
         body = bytearray()
-        while part := response.read(PIECE):
+        while part := response.read(BYTES_PER_READ):
             body += part
         if response.length:
             raise HTTPException

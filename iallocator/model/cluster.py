@@ -6,7 +6,7 @@ from math import ceil, floor
 
 from iallocator.model.instance import primary_vector, secondary_vector
 from iallocator.model.policy import Policy
-from iallocator.tolerances import AMOUNT
+from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -272,14 +272,14 @@ class Node:
         if self.allocation_ratio == 1:
             return 0
         own = max(0, self.total_memory - self.reserved_memory)
-        return floor((self.allocation_ratio - 1) * own + AMOUNT)
+        return floor((self.allocation_ratio - 1) * own + AMOUNT_TOLERANCE)
 
     @property
     def disk_reserve(self) -> int:
         """Return the disk in MiB that must stay free on the node."""
         if not self.kept_by:
             return 0
-        return self.kept_disk + ceil(self.kept_share * self.total_disk - AMOUNT)
+        return self.kept_disk + ceil(self.kept_share * self.total_disk - AMOUNT_TOLERANCE)
 
     @property
     def allocatable_memory(self) -> float:

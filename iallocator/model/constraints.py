@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "ALWAYS",
+    "ALL_INSTANCES",
     "APART",
     "CAPACITY",
-    "EVERY",
     "GROUP",
+    "HARD_WEIGHT",
     "KINDS",
     "LOCATION",
     "MUST",
@@ -49,7 +49,7 @@ KINDS = (LOCATION, TOGETHER, APART, CAPACITY, ORDER, PRIORITY)
 GROUP = "group"
 """The prefix of failure domains that stands for node groups; it is not a prefix of node tags."""
 
-EVERY = "*"
+ALL_INSTANCES = "*"
 """The value of `Constraint.instance` that stands for all instances."""
 
 
@@ -67,7 +67,7 @@ class Constraint:
         The penalty in units of the cluster score, or of Pacemaker's scores if `what` names such a
         score. It is 0 for a hard constraint.
     instance:
-        Name of the constrained instance; `EVERY` for all instances.
+        Name of the constrained instance; `ALL_INSTANCES` for all instances.
     other:
         Name of the second instance of the relation, or "".
     domain:
@@ -218,7 +218,7 @@ class SharedConstraint:
         return entry
 
 
-ALWAYS = inf
+HARD_WEIGHT = inf
 """The weight of a hard constraint: no gain of the score outweighs it."""
 
 
@@ -232,7 +232,7 @@ class Member:
     position:
         Position in `Rule.members`.
     weight:
-        Penalty of each violated pair, in units of the score; `ALWAYS` for a hard constraint.
+        Penalty of each violated pair, in units of the score; `HARD_WEIGHT` for a hard constraint.
     domain:
         Prefix of the node tags that name failure domains; "" if every node is its own domain.
     """
@@ -251,7 +251,7 @@ class Member:
     @property
     def must(self) -> bool:
         """Return whether the tag is hard; a pair is hard only if both tags are hard."""
-        return self.weight == ALWAYS
+        return self.weight == HARD_WEIGHT
 
     @property
     def shape(self) -> tuple[float, str]:

@@ -40,7 +40,7 @@ __all__ = [
     "capacities",
 ]  # fmt: skip
 
-NO_CPUS = 1e-9
+NEARLY_NO_CPUS = 1e-9
 """The cpus of a node without cpus, to avoid a division by 0: any virtual cpu exceeds them."""
 
 
@@ -63,7 +63,7 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
         per_own_spindle,
         0 if per_disk or per_own_spindle else 1,
         _inverse(node.total_cpus),
-        node.total_cpus or NO_CPUS,
+        node.total_cpus or NEARLY_NO_CPUS,
         _inverse(node.cpu_speed),
         0.0 if exclusive else _inverse(node.high_spindles),
         node.vcpu_ratio,

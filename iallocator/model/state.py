@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     Kept = dict[K, tuple[object, V]]
     """Key -> the value of a counter, and what was computed then; see `derived`."""
 
-__all__ = ["LAST", "State", "Trial", "derived"]
+__all__ = ["LAST_ORDER", "State", "Trial", "derived"]
 
 MISSING_MEMORY, MISSING_DISK = 512, 1024
 """The MiB of memory, and of disk, that a node may lack before its data count as inconsistent."""
 
-LAST = inf
+LAST_ORDER = inf
 """The order of an instance that is after all others."""
 
 
@@ -256,7 +256,7 @@ class State(Holdings):
         from copy import copy
 
         twin = copy(other)
-        twin.order = LAST if self.where[other.name][0] == index else instance.order
+        twin.order = LAST_ORDER if self.where[other.name][0] == index else instance.order
         self.primaries[index][instance.name] = twin
 
     def take_memory(self, index: int, amount: float) -> None:

@@ -13,7 +13,7 @@ from iallocator.constraints.checks import (
 )
 from iallocator.deadline import SIMULATIONS, Deadline
 from iallocator.limits.node import ABANDONED, FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.model.state import LAST
+from iallocator.model.state import LAST_ORDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY_NUMBER", "CAME", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH",
-    "PACKED_LIMITS", "PAIR", "SAFE", "SUMMED_LIMITS", "UNKNOWN", "WORK_PER_SECOND", "Failure",
+    "PACKED_LIMITS", "PAIR_SIZE", "SAFE", "SUMMED_LIMITS", "UNKNOWN", "WORK_PER_SECOND", "Failure",
     "Growth", "Rules", "UndecidedError", "disk_rejection", "plan_rules", "sum_of_shares",
 ]  # fmt: skip
 
@@ -48,7 +48,7 @@ __all__ = [
 Failure = tuple[int, ...]
 """The nodes that fail together, in ascending order; usually one."""
 
-PAIR = 2
+PAIR_SIZE = 2
 """The number of nodes in a pair: the largest failures of which all combinations are listed."""
 
 ANY_NUMBER = 1 << 40
@@ -111,7 +111,7 @@ WORK_PER_SECOND = 1_000_000
 """The units of work that count as one second. One unit is one simulated move × one node; an idle
 machine does more units in a second."""
 
-SCALAR = 100
+SCALAR_WORK = 100
 """The units of work of one move × one node that is simulated without arrays."""
 
 
@@ -246,7 +246,7 @@ class Rules:
 
     def impersonated(self, instance: Instance) -> bool:
         """Return whether `instance` is the new instance or its namesake, which hail confuses."""
-        return self.namesake is not None and instance.order in (self.namesake.order, LAST)
+        return self.namesake is not None and instance.order in (self.namesake.order, LAST_ORDER)
 
     def failing(self, cluster: Cluster, group: Group, scope: Sequence[int]) -> list[Failure]:
         """Return the failures that must be tolerated when an instance is placed in `group`.

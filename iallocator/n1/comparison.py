@@ -63,10 +63,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "InitialFailures", "PassingGuard", "PlanGuard"]
 
-LOOK = 5
+NODE_CHECK_WORK = 5
 """The units of work of examining one node for one failure."""
 
-SIMULATIONS = 50
+EXPECTED_SIMULATIONS = 50
 """The approximate number of simulations of one planner; arrays pay sooner if it is large."""
 
 
@@ -325,7 +325,7 @@ class Comparison:
         name = " and ".join(self._failures.state.cluster.node_names(failure))
         if self.initial.loss(failure).instances:
             return f"more instances or memory could not be restarted if {name} failed"
-        lost = self._failures.first_unrestarted(failure, SIMULATIONS)
+        lost = self._failures.first_unrestarted(failure, EXPECTED_SIMULATIONS)
         text = f"the failure of {name} would not be tolerated"
         return f"{text}: {lost.instance.name} cannot be restarted, {lost.why}" if lost else text
 
@@ -411,7 +411,7 @@ class Comparison:
         """Return the losses of those of `failing` that are not tolerated."""
         losses = self._failures.losses(failing)
         lost = {one: loss for one, loss in losses.items() if loss.instances}
-        self._failures.rules.effort.used += LOOK * len(failing) * (1 + len(lost))
+        self._failures.rules.effort.used += NODE_CHECK_WORK * len(failing) * (1 + len(lost))
         return lost
 
 

@@ -60,10 +60,10 @@ if TYPE_CHECKING:
 __all__ = ["CountedTolerance", "GroupCounting", "Speculation"]
 
 
-FEW, GROWTH = 4, 4
+FIRST_BATCH_SIZES, BATCH_GROWTH = 4, 4
 """How many sizes the first batch has, and the factor by which batches grow."""
 
-TWICE = 2
+REJECTIONS_BEFORE_SIMULATION = 2
 """The number of nodes on which a failure must have rejected an instance before the failure is
 simulated for all other nodes at once."""
 
@@ -429,7 +429,7 @@ class GroupChecks:
     def _simulate_everywhere(self, failure: Failure, instance: Instance) -> None:
         """Simulate `failure` with `instance` on every other node if two nodes have rejected it."""
         known = self._known()
-        if len(known.rejected) < TWICE or failure in known.simulated:
+        if len(known.rejected) < REJECTIONS_BEFORE_SIMULATION or failure in known.simulated:
             return
         known.simulated.add(failure)
         counting, nodes = self._counting, self._state.cluster.nodes
@@ -490,7 +490,7 @@ class GroupChecks:
         known = self._rules.strict and self.plain and all(node in self.refuters for node in nodes)
         if not known or not (counting.counts(instances[0]) and counting.counts(instances[-1])):
             return 0
-        count, size = 0, FEW
+        count, size = 0, FIRST_BATCH_SIZES
         while count < len(instances):
             check()
             batch = instances[count : count + size]
@@ -504,7 +504,7 @@ class GroupChecks:
             if False in lost:
                 return count + lost.index(False) // len(nodes)
             count += len(batch)
-            size *= GROWTH
+            size *= BATCH_GROWTH
         return count
 
     def tolerates_all(self) -> bool | None:
@@ -670,11 +670,11 @@ class CountedTolerance:
                 group.placed(mine)
 
 
-RECENT = 16
+RECENT_FAILURES = 16
 """The number of failures that rejected an instance and are simulated first."""
 
 
-AT_ONCE = 160
+FAILURES_AT_ONCE = 160
 """The number of failures that take at most twice as long to simulate together as a few failures."""
 
 
@@ -785,7 +785,7 @@ class Speculation:
         If there are many predictions, the failures that have rejected an instance are simulated
         first. Mostly one of them disproves a prediction, and the others need no simulation.
         """
-        if sum(map(len, self._predictions)) <= AT_ONCE:
+        if sum(map(len, self._predictions)) <= FAILURES_AT_ONCE:
             return self._confirmed_among(len(self._predictions), lambda one: True)
         likely = {*self._checks.refuters.values(), *self._recent}
         known = self._confirmed_among(
@@ -840,7 +840,7 @@ class Speculation:
                     prediction.node, None if prediction.rejected else prediction.undecided[0]
                 )
                 if not prediction.rejected:
-                    self._recent = [*self._recent, prediction.undecided[0]][-RECENT:]
+                    self._recent = [*self._recent, prediction.undecided[0]][-RECENT_FAILURES:]
             if wrong:
                 return number
         return count

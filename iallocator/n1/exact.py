@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_LOSS", "Evacuation", "ExactSearch", "Loss", "OfflineInstances"]
 
 
-PACKING = 100
+PACKING_WORK = 100
 """The units of work of starting a packing search; one unit is one node that a search examines."""
 
 
@@ -417,7 +417,7 @@ class EvacuationPart:
         bins = Bins(targets.memory, targets.disk, others, targets.order)
         packing = Packing(self._items, bins, by_memory, most, enough=enough)
         packed = packing.solve()
-        self._evacuation.rules.spend(PACKING + packing.work)
+        self._evacuation.rules.spend(PACKING_WORK + packing.work)
         if packed.cost < inf and not (self._memory_alone() or self._holds(packed.places)):
             return inf, packed.least
         return packed.cost, packed.least

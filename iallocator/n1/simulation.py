@@ -21,9 +21,9 @@ from iallocator.limits.node import (
     failover_checks,
 )
 from iallocator.model.constraints import as_one, items_of
-from iallocator.n1 import SCALAR, disk_rejection
+from iallocator.n1 import SCALAR_WORK, disk_rejection
 from iallocator.scoring import Kernels
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ class Simulation:
 
         `scope`: the nodes over which the scores are computed.
         """
-        self._rules.spend(len(targets) * SCALAR)
+        self._rules.spend(len(targets) * SCALAR_WORK)
         state, first = self._state, item[0]
         if self._rules.impersonated(first) and not self._rules.recreates(first):
             return self._move_namesake(first, targets, scope)
@@ -352,7 +352,7 @@ class Simulation:
         kernel = self.kernels.make(state, scope)
         others = [index for index in targets if index != present]
         best = next(kernel.singles(one, others, rejections, FORCED_LIMITS).row(0), None)
-        if again and (best is None or (round(kernel.score(), DECIMALS), (present,)) < best):
+        if again and (best is None or (round(kernel.score(), SCORE_DECIMALS), (present,)) < best):
             state.where[one.name] = (present,)
             return True
         if best is not None:

@@ -356,7 +356,7 @@ def slots_of_node(state: State, need: Need, node: int, own_need: Need) -> tuple[
     return max(0, slots), max(0, free - memory + 1)
 
 
-ABSENT = -1
+ABSENT_SIZE = -1
 """The wanted slots, and the memory before, of a size that no instance of a failure has."""
 
 
@@ -425,7 +425,7 @@ class _FailureSlots:
             return
         at = [self._place[node] for node in nodes]
         failing = list({k: None for node in nodes for k in self._affecting.get(node, ())})
-        self._wanted[:, failing] = self._before[:, failing] = self._taken[:, failing] = ABSENT
+        self._wanted[:, failing] = self._before[:, failing] = self._taken[:, failing] = ABSENT_SIZE
         for number in failing:
             self._note(number, self._failing[number])
         self._slots[:, at], self._closing[:, at] = self._room(nodes, (0, 0))
@@ -439,7 +439,7 @@ class _FailureSlots:
             if size is None:
                 size = self._sizes[need] = len(self._sizes)
                 self._needs = np.concatenate((self._needs, [need]))
-                absent = np.full((1, len(self._failing)), ABSENT, dtype=np.int64)
+                absent = np.full((1, len(self._failing)), ABSENT_SIZE, dtype=np.int64)
                 self._wanted = np.concatenate((self._wanted, absent))
                 self._before = np.concatenate((self._before, absent))
                 self._taken = np.concatenate((self._taken, absent))
@@ -539,7 +539,7 @@ class UndecidedFailures(_FailureSlots):
     def margins(self) -> dict[Need, Margin]:
         """Return for each size the slots that each failure leaves free at most."""
         self._renew()
-        left = np.where(self._wanted == ABSENT, ANY_NUMBER, self._others[0] - self._taken)
+        left = np.where(self._wanted == ABSENT_SIZE, ANY_NUMBER, self._others[0] - self._taken)
         return {need: Margin(self._failing, left[size]) for need, size in self._sizes.items()}
 
     def _note(self, number: int, failure: Failure) -> None:
@@ -607,7 +607,7 @@ class SpareSlots(_FailureSlots):
         free = closing - self._before
         more = (free - 1) // own[0] if own[0] else np.full_like(free, ANY_NUMBER)
         slots_left = np.where((free > 0) & ~self._disks, np.maximum(slots_left, more), slots_left)
-        slots_left[self._wanted == ABSENT] = ANY_NUMBER
+        slots_left[self._wanted == ABSENT_SIZE] = ANY_NUMBER
         return max(0, int(slots_left.min(initial=ANY_NUMBER)))
 
     def _required(self, failure: Failure) -> Required:

@@ -33,7 +33,7 @@ from operator import itemgetter
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1 import PACKED_LIMITS, PAIR, SAFE, SUMMED_LIMITS
+from iallocator.n1 import PACKED_LIMITS, PAIR_SIZE, SAFE, SUMMED_LIMITS
 from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
 from iallocator.n1.exact import Evacuation
 from iallocator.n1.simulation import Simulation
@@ -510,7 +510,7 @@ class InteractingNodes:
                 near += sum(other in nodes for other in self._near[index])
             else:
                 sizes[self._part[index]] = sizes.get(self._part[index], 0) + 1
-        return near // 2 + sum(comb(size, PAIR) for size in sizes.values())
+        return near // 2 + sum(comb(size, PAIR_SIZE) for size in sizes.values())
 
 
 class ToleratedPairs:
@@ -540,7 +540,7 @@ class ToleratedPairs:
         """
         same = some is others
         nodes = some if same else [*some, *others]
-        if len(nodes) <= PAIR or self._deadline.must_end:
+        if len(nodes) <= PAIR_SIZE or self._deadline.must_end:
             return
         if not self._failures.saves_all((some[0], others[same])):
             return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFIGURATION",
     "NAMED_BY",
-    "OPTIMAL_FACTOR",
+    "OPTIMAL_WORK_FACTOR",
     "PLANNING_SECONDS",
     "REQUEST_SETTINGS",
     "SEARCH_SECONDS",
@@ -36,7 +36,7 @@ STATIC_KVM_MEMORY = 4096
 SEARCH_SECONDS = 5.0
 """The work of an exact search, in seconds of an idle machine, if no longer time limit is set."""
 
-OPTIMAL_FACTOR = 12
+OPTIMAL_WORK_FACTOR = 12
 """The factor of the work of planners' exact searches with ``--optimal``: one minute each."""
 
 PLANNING_SECONDS = 600.0
@@ -209,7 +209,7 @@ class Settings:
     @property
     def thoroughness(self) -> int:
         """Return the factor of the work that exact searches of a planner may do."""
-        return OPTIMAL_FACTOR if self.optimal else 1
+        return OPTIMAL_WORK_FACTOR if self.optimal else 1
 
 
 def configuration_path(settings: Settings) -> str:

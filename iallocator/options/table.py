@@ -44,7 +44,7 @@ GROUPS = CLUSTER, SELECTION, LIMITS, OUTPUT, EXECUTION, TUNING = (
 """The groups of options in a help. They are about: the source of the cluster and its condition; the
 part that is considered; limits of the result; its output; the execution of a plan; the search."""
 
-MOST_STEPS = 10_000
+MOST_KEY_ROUNDS = 10_000
 """The most system rounds of placement keys; with more, rounds differ by less than 0.01 points."""
 
 MOST_RATIO = 1000
@@ -250,7 +250,7 @@ COMMON = (
            signed, "NUMBER", group=TUNING, rare=True),
     Option("--msav-steps",
            "affinity: number of system rounds (default 10; 1: only the last)",
-           whole_between(1, MOST_STEPS), "N", group=TUNING, rare=True),
+           whole_between(1, MOST_KEY_ROUNDS), "N", group=TUNING, rare=True),
     Option("--seed",
            "affinity: choose randomly among equal nodes, with this seed, instead of by name",
            whole, "N", group=TUNING, rare=True),

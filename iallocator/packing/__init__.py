@@ -43,7 +43,7 @@ __all__ = ["Bins", "Item", "Packed", "Packing", "fill_exactly"]
 MOST_BINS_TRIED = 30_000
 """The most bins that one search tries; they take about 20 ms."""
 
-DEEPEST = 300
+MOST_EXACT_ITEMS = 300
 """The most items for which there is an exact search; with more items, `MOST_BINS_TRIED` bins would
 change only the last items."""
 
@@ -216,7 +216,7 @@ class Packing(BranchAndBound):
         if self.cost > least and len({item.bins for item in items}) > 1:
             self._fill(sorted(every, key=lambda k: -items[k].memory))
         search = self.cost > least and least <= self._most and self._left > 0
-        if search and len(self._items) <= DEEPEST:
+        if search and len(self._items) <= MOST_EXACT_ITEMS:
             self._left -= len(self._memory)
             self.search()
             if self._left > 0:  # nothing cheaper was overlooked

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_EQUAL", "AcrossGroups"]
 
-FRESH = 63
+MOST_KERNEL_RENEWALS = 63
 """The number of renewals after which a new kernel is made, because rounding errors of kept sums add
 up."""
 
-MANY_PAIRS = 20_000
+MANY_GROUP_PAIRS = 20_000
 """The number of pairs of nodes above which the pairs of promising primaries are scored first."""
 
-PROMISING = 3
+PROMISING_PER_GROUP = 3
 """The number of groups with promising primaries, and the number of promising primaries in each
 group."""
 
@@ -145,20 +145,20 @@ class AcrossGroups:
         context, kernel = self.context, self.kernel
         limits, secondary_limits = self._limits.primary, self._limits.secondary
         members = {group.index: self._online(instance, [group]) for group in groups}
-        if sum(len(nodes) ** 2 for nodes in members.values()) > MANY_PAIRS:
+        if sum(len(nodes) ** 2 for nodes in members.values()) > MANY_GROUP_PAIRS:
             every = list(chain.from_iterable(members.values()))
             ranked = kernel.singles(instance, every, self._unfit(instance, every), limits).ranked()
-            width = MOST_EQUAL if self.shares_rankings else PROMISING
+            width = MOST_EQUAL if self.shares_rankings else PROMISING_PER_GROUP
             best: dict[int, list[int]] = {}
-            for _, (index,) in islice(ranked, 4 * width * PROMISING):
+            for _, (index,) in islice(ranked, 4 * width * PROMISING_PER_GROUP):
                 group = context.cluster.nodes[index].group
                 if group.index in best or len(best) < width:
                     best.setdefault(group.index, []).append(index)
-            best = {index: primaries[:PROMISING] for index, primaries in best.items()}
+            best = {index: primaries[:PROMISING_PER_GROUP] for index, primaries in best.items()}
             pairs = [
                 list(islice(kernel.pairs(
                     instance, primaries, members[index], {}, limits, secondary_limits
-                ).ranked(), 2 * PROMISING))
+                ).ranked(), 2 * PROMISING_PER_GROUP))
                 for index, primaries in best.items()
             ]  # fmt: skip
             yield from self._level(iter(sorted(chain.from_iterable(pairs))))
@@ -242,7 +242,7 @@ class AcrossGroups:
     @property
     def kernel(self) -> Kernel:
         """Return the kernel that scores all nodes on the present state."""
-        if self._kernel is None or self._kernel.renewals >= FRESH:
+        if self._kernel is None or self._kernel.renewals >= MOST_KERNEL_RENEWALS:
             self._kernel = self.context.kernel(self.context.all_nodes())
         else:
             self._kernel.follow()

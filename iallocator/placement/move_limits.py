@@ -36,7 +36,7 @@ __all__ = ["MoveLimits"]
 NO_PRIMARY = -1
 """A value of `primary` for an instance that needs a primary."""
 
-UNKNOWN = -1
+NO_STAMP = -1
 """A number that is not the stamp of any state of a node."""
 
 
@@ -55,8 +55,8 @@ class KnownAnswers:
         self._state = state
         self._ask = ask
         self._most: Instance | None = None
-        self._roomy = [UNKNOWN] * len(state.stamps)  # stamp of the node with capacity for the most
-        self._full = [UNKNOWN] * len(state.stamps)  # stamp of the node without
+        self._roomy = [NO_STAMP] * len(state.stamps)  # stamp of the node with capacity for the most
+        self._full = [NO_STAMP] * len(state.stamps)  # stamp of the node without
         # Shape -> for each node that reserves nothing for the primary, its stamp and its result
         self._answers: dict[object, tuple[list[int], list[Rejection | None]]] = {}
         self._reserving: Kept[tuple[object, int, float], Rejection | None] = {}
@@ -68,7 +68,7 @@ class KnownAnswers:
         shape = instance.shape
         stamps, peers, roomy, full = self._state.stamps, self._state.peers, self._roomy, self._full
         if shape not in self._answers:
-            self._answers[shape] = [UNKNOWN] * len(stamps), [None] * len(stamps)
+            self._answers[shape] = [NO_STAMP] * len(stamps), [None] * len(stamps)
             before = self._most or instance
             spindles = None  # more than any number
             if before.spindles is not None and instance.spindles is not None:
@@ -81,8 +81,8 @@ class KnownAnswers:
             most.as_primary = _most(before.as_primary, instance.as_primary)
             most.as_secondary = _most(before.as_secondary, instance.as_secondary)
             self._most = most
-            self._roomy = roomy = [UNKNOWN] * len(stamps)
-            self._full = full = [UNKNOWN] * len(stamps)
+            self._roomy = roomy = [NO_STAMP] * len(stamps)
+            self._full = full = [NO_STAMP] * len(stamps)
         assert self._most is not None
         left = [index for index in nodes if roomy[index] != stamps[index]]
         for index in [index for index in left if full[index] != stamps[index]]:

@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Placement
 
 __all__ = [
-    "COMPARED", "can_copy_from", "fail_over", "may_take_over", "move_anywhere",
+    "MOST_LOSSES_COMPARED", "can_copy_from", "fail_over", "may_take_over", "move_anywhere",
     "move_pair", "move_secondary", "with_nearest",
 ]  # fmt: skip
 
 
-ASKED = 1_000
+MOST_PLACEMENTS_WITH_N1 = 1_000
 """The most placements of a moving instance for which N+1 is checked; no others are offered."""
 
-COMPARED = 100
+MOST_LOSSES_COMPARED = 100
 """The most placements that increase losses, and that are compared with each other."""
 
 SHARE_OF_WORK = 0.5
@@ -328,7 +328,7 @@ def least_loss(
         check = compared or evaluator.scope.tolerance(evaluator.rules)
         best: list[Placement] = []
         others: list[Placement] = []
-        for place in islice(candidates.ranked(), ASKED):
+        for place in islice(candidates.ranked(), MOST_PLACEMENTS_WITH_N1):
             allowed = check.allows(Move(instance, present if stays else (), place[1]))
             (best if allowed else others).append(place)
             if len(best) >= top:
@@ -337,7 +337,7 @@ def least_loss(
             # Compare the placements after which failures lose more, those that lose least first
             growing = (compared or context.failures(evaluator.group)).comparison
             grown: list[tuple[tuple[float, ...], Placement]] = []
-            for place in others[:COMPARED]:
+            for place in others[:MOST_LOSSES_COMPARED]:
                 if growing.spent(SHARE_OF_WORK):
                     break
                 with state.trial():

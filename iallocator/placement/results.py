@@ -23,13 +23,23 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "POLICY_RANK", "RELUCTANCE", "AllocationRequest", "GroupPlacements", "GroupSolution",
-    "MoveResult", "NodeQuery", "RankedGroups", "RankedMoves", "ScoredMove", "penalty_in", "tally",
+    "POLICY_PENALTY",
+    "POLICY_RANK",
+    "AllocationRequest",
+    "GroupPlacements",
+    "GroupSolution",
+    "MoveResult",
+    "NodeQuery",
+    "RankedGroups",
+    "RankedMoves",
+    "ScoredMove",
+    "penalty_in",
+    "tally",
 ]  # fmt: skip
 
 POLICY_RANK = {"preferred": 0, "last_resort": 1, "unallocable": 2}
 
-RELUCTANCE = 1000.0
+POLICY_PENALTY = 1000.0
 """The amount that each less preferred allocation policy adds to the score; more than any score."""
 
 
@@ -72,7 +82,7 @@ class AllocationRequest:
 
     def reluctance(self, group: Group) -> float:
         """Return the penalty for the allocation policy of `group`; it is larger than any score."""
-        return 0.0 if self.named else RELUCTANCE * POLICY_RANK[group.alloc_policy]
+        return 0.0 if self.named else POLICY_PENALTY * POLICY_RANK[group.alloc_policy]
 
     def scope(self, all_nodes: Sequence[int]) -> Sequence[int]:
         """Return the nodes that scores include; `all_nodes`: the nodes of the cluster."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.scoring.candidates import Candidates, ListedCandidates, ScoresOf
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["with_penalties"]
 def with_penalty(placement: Placement, costs: Mapping[int, float]) -> Placement:
     """Return a placement with the penalty of its primary added to its score."""
     score, nodes = placement
-    return round(score + costs.get(nodes[0], 0.0), DECIMALS), nodes
+    return round(score + costs.get(nodes[0], 0.0), SCORE_DECIMALS), nodes
 
 
 class PairsWithPenalties(Candidates):

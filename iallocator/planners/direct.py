@@ -9,7 +9,7 @@ sequences of moves from the first to the last nodes of the instance. Try each se
 positions between the first and the last move of the instance. Keep a sequence if it copies less, or
 copies as much in fewer moves, and if every move of the plan is still legal. Repeat until nothing
 changes. Cost: one pass over the moves of the plan for each sequence and position, with at most
-`MOST_MOVES_TRIED` moves in all.
+`MOST_SHORTENING_MOVES` moves in all.
 
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
 not on their last nodes, and move each instance that can move there legally now. If a pass moves
@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     Entries = list[PlanEntry]
 
 
-MOST_MOVES_TRIED = 15_000
+MOST_SHORTENING_MOVES = 15_000
 """The largest number of moves, over all plans tried, that `direct_moves` examines."""
 
-TIMES = 12
+MOST_POSITIONS_TRIED = 12
 """The largest number of positions in a plan at which a shorter sequence of moves is tried."""
 
 
@@ -141,7 +141,7 @@ class _Shortening:
         self._failures = failures
         self._over = over
         self._fixed = Capacities(done.cluster.nodes, limits.min_disk)
-        self._left = MOST_MOVES_TRIED
+        self._left = MOST_SHORTENING_MOVES
 
     @property
     def plan(self) -> Entries:
@@ -289,7 +289,7 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
                         continue
                     new = [PlanEntry(move) for move in direct]
                     # positions after which to move, from the last one; some, if they are many
-                    step = max(1, (places[-1] - places[0]) // TIMES)
+                    step = max(1, (places[-1] - places[0]) // MOST_POSITIONS_TRIED)
                     for place in (*range(places[-1], places[0], -step), places[0]):
                         yield [
                             one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.compat import OURS
-from iallocator.errors import NAMES, NotFoundError, cut
+from iallocator.errors import MOST_NAMES, NotFoundError, cut
 from iallocator.names import guesses, whole_names
 from iallocator.scoring.scalar import score_of
 
@@ -50,7 +50,7 @@ def group_named(cluster: Cluster, word: str, option: str = "--group") -> Group:
         if word in (group.name, group.uuid):
             return group
     meant = guesses(word, [group.name for group in cluster.groups])
-    known = ", ".join(cut(group.name) for group in cluster.groups[:NAMES])
+    known = ", ".join(cut(group.name) for group in cluster.groups[:MOST_NAMES])
     raise NotFoundError(f"{option}: unknown group {cut(word)}{meant}; there is {known}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from iallocator.deadline import Deadline, Released, Stopped
-from iallocator.tolerances import AMOUNT
+from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Quality:
         """Return whether the result is proved to be the best possible one."""
         if self.gap is None:
             return False
-        return self.gap <= max(AMOUNT * abs(self.result), ZERO_DIFFERENCE)
+        return self.gap <= max(AMOUNT_TOLERANCE * abs(self.result), ZERO_DIFFERENCE)
 
     def document(self) -> Json:
         """Return ``measure``, ``reached``, ``bound``, ``gap`` and ``proved`` as plain data.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Restarts"]
 
-SCORED = 50
+EXPECTED_SCORED_FAILURES = 50
 """The assumed number of failures simulated by score; it decides whether arrays of scores pay."""
 
 
@@ -60,7 +60,7 @@ class Restarts:
         self._state = state
         self._rules = rules
         self._scope = scope
-        self.kernels = Kernels(state, [(len(scope), 0)] * SCORED)
+        self.kernels = Kernels(state, [(len(scope), 0)] * EXPECTED_SCORED_FAILURES)
         self._checker = self.kernels.checker(state)
 
     def succeed(self, failure: Failure, by_score_only: bool = False) -> frozenset[int] | None:

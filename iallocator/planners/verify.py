@@ -22,7 +22,7 @@ from iallocator.planners.outcome import Outcome
 from iallocator.planners.plan import ends_of_colocation_groups
 from iallocator.tags.affinity import constraint_between
 from iallocator.transition.execution import (
-    ROUNDS,
+    EXECUTION_ORDERS,
     Execution,
     carried_out,
     in_other_orders,
@@ -260,7 +260,7 @@ def verify_transition(
     state: State,
     transition: Transition,
     limits: PlanLimits,
-    rounds: int = ROUNDS,
+    rounds: int = EXECUTION_ORDERS,
     over: Callable[[], bool] = lambda: False,
     failures: Failures | None = None,
 ) -> list[str]:

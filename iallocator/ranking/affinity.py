@@ -22,7 +22,7 @@ from iallocator.model.keys import LEVELS, in_force
 from iallocator.model.state import derived
 from iallocator.ranking.base import NodeRanking
 from iallocator.tags.placement_keys import NodeTags, ResourceTags
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def affinity(
                 near = 1.0 - abs(value - other)
                 if near > 0:
                     total += weight * near * count
-    return round(total, DECIMALS)
+    return round(total, SCORE_DECIMALS)
 
 
 def thresholds(initial: float, final: float, steps: int) -> Sequence[float]:
@@ -71,7 +71,7 @@ def thresholds(initial: float, final: float, steps: int) -> Sequence[float]:
     if steps < 2:
         return (final,)
     step = (final - initial) / (steps - 1)
-    return [round(initial + number * step, DECIMALS) for number in range(steps)]
+    return [round(initial + number * step, SCORE_DECIMALS) for number in range(steps)]
 
 
 def round_of(score: float, steps: Sequence[float]) -> int | None:

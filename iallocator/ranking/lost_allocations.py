@@ -23,7 +23,7 @@ from iallocator.model.columns import (
     SPINDLES_LATER,
 )
 from iallocator.scoring.candidates import Candidates, ScoresOf
-from iallocator.tolerances import AMOUNT
+from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def room_for(size: Spec, node: Node, row: Sequence[float], reserved: float) -> i
     if size.disk:
         limits += [(row[DISK] - 1) // size.disk, (row[DISK_LATER] - 1) // size.disk]
     if size.cpus:
-        allowed = node.vcpu_ratio * node.total_cpus + AMOUNT
+        allowed = node.vcpu_ratio * node.total_cpus + AMOUNT_TOLERANCE
         limits += [(allowed - row[column]) // size.cpus for column in (CPUS, CPUS_LATER)]
     if size.spindles and not node.exclusive_storage:
         allowed = node.high_spindles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import many
 from iallocator.names import domains_of
-from iallocator.render.plan import NAMED, WELL, kept_nodes
+from iallocator.render.plan import MOST_NAMED_NODES, WELL, kept_nodes
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Table, numeric
 from iallocator.render.words import duration_words
@@ -52,7 +52,7 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
         for number, group in enumerate(groups, start=1):
             counts = (len(group[key]) for key in ("nodes", "moves", "placements_after"))
             nodes = group["nodes"]
-            few = page.some(nodes, NAMED) if page.rows else ", ".join(nodes)
+            few = page.some(nodes, MOST_NAMED_NODES) if page.rows else ", ".join(nodes)
             copied, time = group["copied_mib"] / GIB, duration_words(group["estimated_seconds"])
             table.add(str(number), *map(str, counts), f"{copied:.1f}", time, few)
         page.table(table)
@@ -103,7 +103,7 @@ def _work(
     """
     nodes = group["nodes"]
     every, some = (
-        page.some(names, NAMED) if page.rows else ", ".join(names)
+        page.some(names, MOST_NAMED_NODES) if page.rows else ", ".join(names)
         for names in (nodes, [node for node in nodes if node in drained])
     )
     if some:

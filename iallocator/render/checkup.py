@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from iallocator.errors import FEW_NAMES, NAMES
+from iallocator.errors import FEW_NAMES, MOST_NAMES
 from iallocator.render.table import Page, Table, numeric, options_for_more
 from iallocator.render.words import STATISTICS
-from iallocator.reply import WARNED
+from iallocator.reply import MOST_WARNINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "health_sentence"]
 
-DETAILED = 3
+DETAILED_GROUPS = 3
 """The number of groups up to which each has its own table of findings on a terminal."""
 
-GROUPS = 4
+COLUMN_GROUPS = 4
 """The number of groups up to which each has its own column in the table of counts."""
 
 STATES = {True: "Healthy", False: "Something is wrong", None: "Not analysed"}
@@ -43,7 +43,7 @@ def check(document: Json, facts: Json, page: Page) -> None:
     page.heading(health_sentence(document, facts, page))
     _counts(document, facts, page)
     groups = document["groups"]
-    if page.rows and len(groups) > DETAILED:
+    if page.rows and len(groups) > DETAILED_GROUPS:
         _groups(page, groups)
         findings = [one for group in groups for one in group["findings"]]
         page.heading("What is wrong, the worst first")
@@ -107,7 +107,7 @@ def _counts(document: Json, facts: Json, page: Page) -> None:
     if not (present or late):
         return
     groups = document["groups"]
-    several = groups if 1 < len(groups) <= GROUPS else ()
+    several = groups if 1 < len(groups) <= COLUMN_GROUPS else ()
     columns = [numeric(group["group"]) for group in several]
     moves = bool(document["rebalancing"]["moves"])
     balanced = [numeric("once balanced")] * moves
@@ -154,7 +154,7 @@ def _group(page: Page, group: Json, facts: Json) -> None:
         page.say(score_words(group, page))
     late = group["not_analysed"]
     if late:
-        page.say(f"{facts['not_analysed']}: {page.some(late, NAMES, 'nodes')}")
+        page.say(f"{facts['not_analysed']}: {page.some(late, MOST_NAMES, 'nodes')}")
     if not group["findings"]:
         page.say("nothing wrong was found" if late else "nothing is wrong")
         return
@@ -166,7 +166,7 @@ def _findings(page: Page, listed: Sequence[Json], facts: Json) -> None:
     table = Table("node", "what is wrong")
     by_node: dict[str, list[Json]] = {}
     data = [one for one in listed if one["kind"] == DATA]
-    few = data if page.everything or page.verbose else data[:WARNED]
+    few = data if page.everything or page.verbose else data[:MOST_WARNINGS]
     for one in listed:
         if one["kind"] == DATA and one not in few:
             continue
@@ -184,7 +184,7 @@ def _findings(page: Page, listed: Sequence[Json], facts: Json) -> None:
             if one["instance"] and one["kind"] not in facts["of_nodes"]:
                 about.append(one["instance"])
         for number, ((_, text), names) in enumerate(holders.items()):
-            line = f"{page.some(names, NAMES, 'instances')}: {text}" if names else text
+            line = f"{page.some(names, MOST_NAMES, 'instances')}: {text}" if names else text
             table.add("" if number else node or "-", line, tone="bad")
     page.table(table)
     if len(data) > len(few):
@@ -211,7 +211,7 @@ def _largest(group: Json) -> tuple[str, str] | None:
     return largest["name"], f"{100 * largest['term'] / group['score']:.0f} %"
 
 
-WORST = 10
+MOST_WORST_SETS = 10
 """The most sets of nodes in the text; the JSON document has all."""
 
 WORDS = {1: "node", 2: "pair of nodes"}
@@ -245,7 +245,7 @@ def _show_failures(failures: Json, page: Page) -> None:
     if not sets["lose"]:
         return
     table = Table("nodes", numeric("instances"), numeric("MiB"), "cannot be restarted")
-    worst = sets["worst"][: page.most(WORST, sets["lose"])]
+    worst = sets["worst"][: page.most(MOST_WORST_SETS, sets["lose"])]
     for one in worst:
         names = page.some(one["lost"] or (), FEW_NAMES)
         table.add(" ".join(one["nodes"]), *_amounts(one), names, tone="bad")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.explain.explanation import (
     ANSWER,
-    BEST,
     BY_LOSSES,
+    DESCRIBED_PLACEMENTS,
     NOT_ASKED,
     POSSIBLE,
     RESULTS,
@@ -18,7 +18,7 @@ from iallocator.render.plan import add_transition
 from iallocator.render.table import ALL_DIGITS, Column, Table, numeric, words_for_more
 from iallocator.render.words import REASONS, RESULT_WORDS, STATISTICS
 from iallocator.reply import few_details
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
     if not page.hail:
         for remark in remarks if page.verbose else few_details(remarks):
             page.say(remark, indent=0)
-    if page.rows and len(decisions) > DETAILED and not node:
+    if page.rows and len(decisions) > DETAILED_DECISIONS and not node:
         _summary(page, document)
         decisions = []
     for decision in decisions:
@@ -109,10 +109,10 @@ def _rival(decision: Json, comparison: Json) -> Json:
     return rival
 
 
-COMPARED = 1
+COMPARED_PLACEMENTS = 1
 """The number of other placements with which the answer is compared on a terminal, best first."""
 
-DETAILED = 3
+DETAILED_DECISIONS = 3
 """The number of instances up to which a terminal shows the details of their decisions."""
 
 
@@ -155,7 +155,7 @@ def _body(page: Page, decision: Json, word: str) -> None:
         page.heading("Groups")
         page.table(_groups(page, decision))
     comparisons = decision["comparisons"]
-    few = comparisons[:COMPARED] if page.rows else comparisons
+    few = comparisons[:COMPARED_PLACEMENTS] if page.rows else comparisons
     for comparison in few:
         add_comparison(page, answer, _rival(decision, comparison), comparison)
     if len(comparisons) > len(few):
@@ -254,7 +254,7 @@ def _answer(page: Page, decision: Json, word: str) -> None:
 MOST_EQUAL_NODES = 12
 """The most nodes with one result that are listed."""
 
-FEWEST = 4
+FEWEST_LISTED_NODES = 4
 """The fewest nodes with one result that are listed, if there are enough."""
 
 TONES = {ANSWER: "good", POSSIBLE: "", NOT_ASKED: "faint"}
@@ -287,7 +287,7 @@ def add_nodes(page: Page, group: Json, instance: str) -> None:
         for result in RESULTS:
             of_result = [(row, why) for row, why in rows if row["result"] == result]
             usual = (
-                min(MOST_EQUAL_NODES, max(FEWEST, page.rows // len(present)))
+                min(MOST_EQUAL_NODES, max(FEWEST_LISTED_NODES, page.rows // len(present)))
                 if page.rows
                 else MOST_EQUAL_NODES
             )
@@ -307,7 +307,7 @@ def add_nodes(page: Page, group: Json, instance: str) -> None:
     for rejected in group["n1_refused"]:
         if len(rejected["nodes"]) > 1:  # the row of a single node has it
             page.say(failure_words(rejected, instance))
-    if placements[BEST:]:
+    if placements[DESCRIBED_PLACEMENTS:]:
         best = [f"{_where(p)} {p.get('rank') or page.rounded(_scored(p))}" for p in placements]
         page.say(f"Best placements: {', '.join(best)}")
 
@@ -353,10 +353,10 @@ def _by_policy(text: str) -> bool:
 UNPAIRED = "could be "
 """The beginning of the reason of a node that could be used, if a second node could."""
 
-TELLING = 0.1
+NAMED_DIFFERENCE_SHARE = 0.1
 """The least share of a difference from which on its statistic is named in a sentence."""
 
-SMALLEST = 1e-6
+SMALLEST_FIXED_NUMBER = 1e-6
 """The number below which numbers are printed with an exponent."""
 
 SHARE = "contribution = weight × value"
@@ -440,7 +440,9 @@ def add_comparison(page: Page, answer: Json, rival: Json, comparison: Json) -> N
 def _named(page: Page, statistics: Sequence[Json]) -> str:
     """Return the statistics with the largest parts of a difference of scores, in words."""
     total = sum(abs(one["difference"]) for one in statistics)
-    largest = [one for one in statistics if abs(one["difference"]) >= TELLING * total][:3]
+    largest = [
+        one for one in statistics if abs(one["difference"]) >= NAMED_DIFFERENCE_SHARE * total
+    ][:3]
     return "; ".join(
         f"{one['name']} {_number(page, abs(one['difference']))} ({STATISTICS.get(one['name'], '')})"
         for one in largest
@@ -448,12 +450,14 @@ def _named(page: Page, statistics: Sequence[Json]) -> str:
 
 
 def _number(page: Page, value: float) -> str:
-    if not round(value, DECIMALS):
+    if not round(value, SCORE_DECIMALS):
         return "0"
     if page.digits < ALL_DIGITS:
         return page.score(value)
-    return f"{value:.6f}" if abs(value) >= SMALLEST else f"{value:.1e}"
+    return f"{value:.6f}" if abs(value) >= SMALLEST_FIXED_NUMBER else f"{value:.1e}"
 
 
 def _signed(page: Page, value: float) -> str:
-    return f"{'+' if value > 0 else ''}{_number(page, value)}" if round(value, DECIMALS) else "0"
+    return (
+        f"{'+' if value > 0 else ''}{_number(page, value)}" if round(value, SCORE_DECIMALS) else "0"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import NAMES, many, printable
+from iallocator.errors import MOST_NAMES, many, printable
 from iallocator.model.tags import FAILOVER, REINSTALL
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COUNTED",
-    "NAMED",
+    "MOST_NAMED_NODES",
     "SUMS",
     "SUM_OF_GROUPS",
     "WELL",
@@ -205,7 +205,7 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
             table = Table(numeric("group"), numeric("nodes"), numeric("moves"), "names")
             for number, group in enumerate(groups, start=1):
                 nodes, moves = group["nodes"], group["moves"]
-                few = page.some(nodes, NAMED) if page.rows else ", ".join(nodes)
+                few = page.some(nodes, MOST_NAMED_NODES) if page.rows else ", ".join(nodes)
                 table.add(str(number), str(len(nodes)), str(len(moves)), few)
                 for move in moves if with_moves else ():
                     if move["chosen"]:
@@ -220,7 +220,7 @@ def reboots(plan: Json, facts: Json, page: Page) -> None:
         page.verbatim(WELL)
 
 
-NAMED = 8
+MOST_NAMED_NODES = 8
 """The most nodes of a group of nodes that are named on a terminal."""
 
 
@@ -423,7 +423,7 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
             if "broken" in one and "command" in one:
                 commands.setdefault(one["command"], []).append(one["instance"])
         for command, names in commands.items():
-            page.verbatim(printable(f"  {page.some(names, NAMES, 'instances')}: {command}"))
+            page.verbatim(printable(f"  {page.some(names, MOST_NAMES, 'instances')}: {command}"))
         if any(one.get("repair") in (FAILOVER, REINSTALL) for one in instances):
             page.say(
                 "Make sure that offline nodes are powered off: otherwise their instances would run "

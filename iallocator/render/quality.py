@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["quality_words"]
 
-WIDE = 1.0
+WIDE_GAP = 1.0
 """The gap, as a share of the bound, above which it is shown as an amount."""
 
 SMALLEST_SHOWN_GAP = 0.0001
@@ -56,7 +56,7 @@ def quality_words(plan: Json, score: Callable[[float], str]) -> str:
     if plan["proved"]:
         return f"{reached}; proved to be the best possible {LIMITED}"
     absolute, relative = plan["gap"]["absolute"], plan["gap"]["relative"]
-    if relative is None or relative > WIDE:
+    if relative is None or relative > WIDE_GAP:
         distance = score(absolute)
     elif relative < SMALLEST_SHOWN_GAP:
         distance = "0.01 %"

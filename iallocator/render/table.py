@@ -27,7 +27,7 @@ __all__ = [
 TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
 """Tone of a text -> the attribute that a terminal shows it with (a code of ANSI escapes)."""
 
-GAP = "  "
+COLUMN_GAP = "  "
 
 
 def wants_colour(stream: Any) -> bool:
@@ -230,7 +230,7 @@ class Table:
         for cell, width, k in zip(cells, widths, part):
             blank = " " * (width - columns_of(cell))
             padded.append(blank + cell if self._columns[k].number else cell + blank)
-        return GAP.join(padded).rstrip()
+        return COLUMN_GAP.join(padded).rstrip()
 
     def _above(
         self, part: Sequence[int], widths: Sequence[int], narrow: bool
@@ -246,7 +246,9 @@ class Table:
             texts = _broken(above, width) if narrow else [above]
             blocks.append([text.center(width, "-" if above else " ") for text in texts])
         lines = (
-            GAP.join(text or " " * len(block[0]) for text, block in zip(texts, blocks)).rstrip()
+            COLUMN_GAP.join(
+                text or " " * len(block[0]) for text, block in zip(texts, blocks)
+            ).rstrip()
             for texts in zip_longest(*blocks, fillvalue="")
         )
         return [(line, "head") for line in lines if line]
@@ -258,7 +260,7 @@ NARROW = (24, 0, 12, 8)
 
 def _total(widths: Sequence[int]) -> int:
     """Return the width of a line with columns of these `widths`."""
-    return sum(widths) + len(GAP) * (len(widths) - 1)
+    return sum(widths) + len(COLUMN_GAP) * (len(widths) - 1)
 
 
 def columns_of(text: str) -> int:
@@ -340,10 +342,10 @@ def _broken(cell: str, width: int) -> list[str]:
     return lines
 
 
-ROWS = 20
+MOST_TERMINAL_ROWS = 20
 """The most rows of a long list on a terminal."""
 
-DIGITS, ALL_DIGITS = 4, WRITTEN_DECIMALS
+SCORE_DIGITS, ALL_DIGITS = 4, WRITTEN_DECIMALS
 """Decimals of a score in text: by default, and with ``-v`` or ``--compat hail``."""
 
 
@@ -374,7 +376,7 @@ class Page:
         self.rows = 0
         self.everything = False
         self.option = "--all"
-        self.digits = DIGITS
+        self.digits = SCORE_DIGITS
         self.verbose = False
         self.hail = False
         self._shortened = False
@@ -387,10 +389,10 @@ class Page:
         page = cls(wants_colour(stream), IN_PIPE if hail else terminal_width(stream))
         page.hail = hail
         page.verbose = bool(settings.verbose)
-        page.digits = ALL_DIGITS if hail or page.verbose else DIGITS
+        page.digits = ALL_DIGITS if hail or page.verbose else SCORE_DIGITS
         page.everything = bool(getattr(settings, "all_rows", False))
         if stream.isatty() and not (hail or page.everything):
-            page.rows = ROWS
+            page.rows = MOST_TERMINAL_ROWS
         page.option = option_for_all(settings)
         return page
 
@@ -535,7 +537,7 @@ class Page:
         return f"\x1b[{TONES[tone]}m{text}\x1b[0m"
 
 
-KEYS = 2
+REPEATED_COLUMNS = 2
 """The number of first columns that are repeated in each part of a list that is cut."""
 
 
@@ -579,7 +581,9 @@ def aligned(
     """
     cells = [list(titles), *([printable(cell) for cell in row] for row in rows)]
     if most:
-        widest = [(most - KEYS * len(GAP) - KEYS) // KEYS] * len(titles)
+        widest = [
+            (most - REPEATED_COLUMNS * len(COLUMN_GAP) - REPEATED_COLUMNS) // REPEATED_COLUMNS
+        ] * len(titles)
         cells = [line for row in cells for line in _wrapped(row, widest, {})]
     widths = [max(columns_of(row[k]) for row in cells) for k in range(len(titles))]
     parts = _parts(widths, most)
@@ -600,7 +604,7 @@ def _line(
 
 def _parts(widths: Sequence[int], most: int) -> list[list[int]]:
     """Return the columns of each part of a list that is cut into parts of the width `most`."""
-    first = list(range(min(KEYS, len(widths))))
+    first = list(range(min(REPEATED_COLUMNS, len(widths))))
     parts = [list(first)]
     for k in range(len(first), len(widths)):
         width = sum(widths[i] + 1 for i in [*parts[-1], k])

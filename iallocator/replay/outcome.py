@@ -34,10 +34,10 @@ __all__ = [
     "store",
 ]
 
-WIDE = 88
+WIDE_DIFFERENCE = 88
 """The number of characters from which on a difference is shown on two lines."""
 
-ABSENT = object()
+ABSENT_MEMBER = object()
 
 
 class Difference:
@@ -57,7 +57,7 @@ class Difference:
     def __str__(self) -> str:
         head = f"{self.path or '(the whole)'}: "
         arrow = " → "
-        if len(head) + len(self.stored) + len(self.now) > WIDE:
+        if len(head) + len(self.stored) + len(self.now) > WIDE_DIFFERENCE:
             arrow = "\n" + " " * (len(head) - 2) + "→ "
         return f"{head}{self.stored}{arrow}{self.now}"
 
@@ -69,7 +69,9 @@ def differences(stored: object, now: object, path: str = "") -> Iterator[Differe
     """
     if isinstance(stored, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*stored, *now]):
-            yield from differences(stored.get(key, ABSENT), now.get(key, ABSENT), _below(path, key))
+            yield from differences(
+                stored.get(key, ABSENT_MEMBER), now.get(key, ABSENT_MEMBER), _below(path, key)
+            )
     elif isinstance(stored, list) and isinstance(now, list):
         for position in range(max(len(stored), len(now))):
             yield from differences(
@@ -89,7 +91,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _at(values: list[object], position: int) -> object:
-    return values[position] if position < len(values) else ABSENT
+    return values[position] if position < len(values) else ABSENT_MEMBER
 
 
 def _below(path: str, key: object) -> str:
@@ -97,7 +99,7 @@ def _below(path: str, key: object) -> str:
 
 
 def _text(value: object) -> str:
-    return "(absent)" if value is ABSENT else json.dumps(value, ensure_ascii=False)
+    return "(absent)" if value is ABSENT_MEMBER else json.dumps(value, ensure_ascii=False)
 
 
 OK, UPDATED, WRITTEN = "ok", "updated", "written"

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from iallocator.configuration import configure
 from iallocator.deadline import SIGNALLED, Running, Stopped, interrupted
 from iallocator.engine import respond
-from iallocator.errors import MISTAKE, IallocatorError, RequestError, UsageError
+from iallocator.errors import STATUS_MISTAKE, IallocatorError, RequestError, UsageError
 from iallocator.files import read_file, write_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
@@ -190,7 +190,7 @@ def _run_command(
         try:
             status = run_command(words[0], [*words, *case.source()])
         except IallocatorError as mistake:
-            status, error = MISTAKE, str(mistake)
+            status, error = STATUS_MISTAKE, str(mistake)
     printed.seek(0)
     said = printed.read()
     status_line = f"{status}\n" if status else ""
@@ -211,7 +211,7 @@ def _stored_by_first_version(case: Case) -> bool:
     return isinstance(stored, dict) and not stored.keys() & {"version", "error"}
 
 
-HEAD = "<?xml version='1.0' encoding='utf-8'?>\n"
+JUNIT_HEAD = "<?xml version='1.0' encoding='utf-8'?>\n"
 
 SUITE = "iallocator replay"
 
@@ -249,7 +249,7 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
             result = SubElement(case, kind, {"message": outcome.status, "type": kind})
             result.text = _clean("\n".join(outcome.details))
     indent(root)
-    write_file(path, HEAD + tostring(root, encoding="unicode"))
+    write_file(path, JUNIT_HEAD + tostring(root, encoding="unicode"))
 
 
 def _clean(text: str) -> str:

@@ -73,10 +73,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernels", "arrays_pay"]
 
-LOADING = 42_000
+LOADING_MICROSECONDS = 42_000
 """The time to load the array library, in microseconds."""
 
-PER_NODE, PAIRS = 25, 3
+MICROSECONDS_PER_NODE, PAIRS_PER_MICROSECOND = 25, 3
 """Microseconds that arrays save for each node; and the number of pairs of nodes for which arrays
 save one more microsecond."""
 
@@ -91,8 +91,11 @@ def arrays_pay(candidates: Iterable[tuple[int, int]], groups: int = 1) -> bool:
     together. Every group is evaluated for every instance.
     """
     fixed = PER_QUESTION * groups
-    saved = sum(PER_NODE * nodes + pairs // PAIRS - fixed for nodes, pairs in candidates)
-    return saved > LOADING
+    saved = sum(
+        MICROSECONDS_PER_NODE * nodes + pairs // PAIRS_PER_MICROSECOND - fixed
+        for nodes, pairs in candidates
+    )
+    return saved > LOADING_MICROSECONDS
 
 
 class Kernels:

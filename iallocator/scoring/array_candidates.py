@@ -36,7 +36,7 @@ __all__ = [
 SCORES_AT_ONCE = 32_768
 """The number of scores computed at a time: a quarter of a megabyte in each array."""
 
-FIRST = 8
+FIRST_SCORED_ROWS = 8
 """The number of rows that are scored first; each further block has twice as many."""
 
 MOST_KEPT_SCORES = 1_000_000
@@ -312,7 +312,7 @@ class PrunedPairs(ArrayCandidates):
             return
         order = np.argsort(bounds, kind="stable")  # rows are scored in this order
         waiting = np.empty((3, 0))  # score, row and column of pairs that another row may precede
-        done, size = 0, FIRST
+        done, size = 0, FIRST_SCORED_ROWS
         while done < order.size or waiting.size:
             check()
             rows = np.sort(order[done : done + size])

@@ -43,7 +43,7 @@ from iallocator.scoring.metrics import (
     terms,
     values,
 )
-from iallocator.tolerances import DECIMALS, SCORE
+from iallocator.tolerances import SCORE_DECIMALS, SCORE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -71,10 +71,10 @@ ALL = range(len(STATISTICS))
 """The positions of all statistics in `STATISTICS`."""
 
 
-SLACK = 10 * SCORE
+SCORE_BOUND_SLACK = 10 * SCORE_TOLERANCE
 """The most by which rounding may raise a lower bound of scores; scores have no unit."""
 
-MANY_PAIRS = 10_000
+MANY_SCORED_PAIRS = 10_000
 """The number of pairs above which only the best are scored, until the caller reads more."""
 
 
@@ -181,7 +181,7 @@ class ManyStates:
         added = new - self._values
         totals = Totals(self._counts, self._centres, list(self._sums), list(self._squares))
         change = list(zip(added, added * (new + self._values)))
-        return np.round(sum(terms(totals, (change,), np.sqrt)), DECIMALS)  # type: ignore[no-any-return]
+        return np.round(sum(terms(totals, (change,), np.sqrt)), SCORE_DECIMALS)  # type: ignore[no-any-return]
 
     def add(self, nodes: Indices, vectors: Floats) -> None:
         """Add an instance to one node of each state.
@@ -469,7 +469,7 @@ class ArrayKernel:
             out: Any = last.rejected(secondaries)
             return LimitResults(rejected.rejected(primaries), out, pairs)
 
-        some = len(primaries) * len(secondaries) > MANY_PAIRS and shared is None
+        some = len(primaries) * len(secondaries) > MANY_SCORED_PAIRS and shared is None
         return PrunedPairs(prefixes, secondaries, scores, reasons.codes, bounds, failures, results)
 
     def _no_pairs(
@@ -654,7 +654,7 @@ class PairScores:
         totals = self._totals
         first = self._first
         second = self._second
-        lows, others, slack = np.zeros(1), np.zeros(size), SLACK
+        lows, others, slack = np.zeros(1), np.zeros(size), SCORE_BOUND_SLACK
         for k, statistic in enumerate(STATISTICS):
             count, weight = totals.counts[k], statistic.weight
             (added, squares), (more, more_squares) = first[k], second[k]
@@ -696,7 +696,7 @@ def total_scores(
     total = np.zeros(shape)
     for key in sorted(by_shape, key=len):
         total += by_shape[key]
-    return np.round(total, DECIMALS, out=total)
+    return np.round(total, SCORE_DECIMALS, out=total)
 
 
 def _spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:

@@ -10,7 +10,7 @@ For instances on one node, several placements are found at once: a guess at the 
 gives the sums after each of them, and all their scores are one array, steps × nodes. A guessed
 placement is right if it has the lowest score of its step.
 
-The scores agree with those of the kernel to `NOISE`. If this accuracy does not decide which
+The scores agree with those of the kernel to `SCORE_NOISE`. If this accuracy does not decide which
 candidate has the lowest rounded score, `best` returns None, and the kernel must decide.
 `iallocator.scoring.incremental_pairs` is for instances on two nodes. Cost: O(n) array operations
 for each placement, or for each path of placements.
@@ -30,7 +30,7 @@ from iallocator.model.node_view import NodeView, after_primary
 from iallocator.scoring.arrays import ArrayKernel, values_of
 from iallocator.scoring.metrics import N1_COUNT, NO_CENTRES, STATISTICS, VARIANCE_ROUNDING, terms
 from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, merged
-from iallocator.tolerances import DECIMALS, SCORE
+from iallocator.tolerances import SCORE_DECIMALS, SCORE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -41,18 +41,26 @@ if TYPE_CHECKING:
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
 
-__all__ = ["NOISE", "TIE", "IncrementalScores", "IncrementalSingles", "pick", "picks", "roots"]
+__all__ = [
+    "SCORE_NOISE",
+    "SCORE_TIE",
+    "IncrementalScores",
+    "IncrementalSingles",
+    "pick",
+    "picks",
+    "roots",
+]
 
-NOISE = 2e-13
+SCORE_NOISE = 2e-13
 """The most by which rounding errors let scores differ from the kernel's; scores have no unit."""
 
-TIE = 10.0**-DECIMALS + 4 * NOISE
+SCORE_TIE = 10.0**-SCORE_DECIMALS + 4 * SCORE_NOISE
 """A difference of scores above which two scores are never equal after rounding."""
 
-GRID = 2.0**43
-"""Nodes with scores that are equal in units of 1 / `GRID` count as alike."""
+TIE_GRID = 2.0**43
+"""Nodes with scores that are equal in units of 1 / `TIE_GRID` count as alike."""
 
-LIFETIME = 1024
+SINGLES_LIFETIME = 1024
 """The number of placements on one node after which all values are read from the state again.
 
 Values are computed from the number of placements, so that rounding errors do not add up.
@@ -78,16 +86,16 @@ def pick(scores: Floats) -> int | None:
     """
     flat = scores.ravel()
     first = int(flat.argmin())
-    near = np.flatnonzero(flat <= flat[first] + TIE)
+    near = np.flatnonzero(flat <= flat[first] + SCORE_TIE)
     if near.size == 1:
         return first
     nearest = flat[near]
     if nearest.min() == nearest.max():
         return int(near[0])
-    scaled = nearest * 10.0**DECIMALS
-    if (np.abs(scaled - np.floor(scaled) - 0.5) < NOISE * 10.0**DECIMALS).any():
+    scaled = nearest * 10.0**SCORE_DECIMALS
+    if (np.abs(scaled - np.floor(scaled) - 0.5) < SCORE_NOISE * 10.0**SCORE_DECIMALS).any():
         return None
-    return int(near[np.round(nearest, DECIMALS).argmin()])
+    return int(near[np.round(nearest, SCORE_DECIMALS).argmin()])
 
 
 def picks(scores: Floats) -> tuple[Indices, Truths]:
@@ -98,7 +106,7 @@ def picks(scores: Floats) -> tuple[Indices, Truths]:
     for a row without a finite score.
     """
     lowest = scores.argmin(axis=1)
-    near = scores <= scores.min(axis=1, keepdims=True) + TIE
+    near = scores <= scores.min(axis=1, keepdims=True) + SCORE_TIE
     rows = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
     certain = np.ones(len(scores), dtype=bool)
     if not rows.size:
@@ -106,14 +114,14 @@ def picks(scores: Floats) -> tuple[Indices, Truths]:
     columns = np.flatnonzero(near[rows].any(axis=0))
     part = np.ix_(rows, columns)
     scores, near = scores[part], near[part]
-    unit = 10.0**DECIMALS
+    unit = 10.0**SCORE_DECIMALS
     with np.errstate(invalid="ignore"):  # infinite ones are near where there is no finite one
         scaled = scores * unit
-        split = near & (np.abs(scaled - np.floor(scaled) - 0.5) < NOISE * unit)
-    fine = np.rint(scores * GRID)
+        split = near & (np.abs(scaled - np.floor(scaled) - 0.5) < SCORE_NOISE * unit)
+    fine = np.rint(scores * TIE_GRID)
     alike = (near == (fine == fine.min(axis=1, keepdims=True))).all(axis=1)
     certain[rows] = alike | ~split.any(axis=1)
-    rounded = np.where(near, np.round(scores, DECIMALS), np.inf)
+    rounded = np.where(near, np.round(scores, SCORE_DECIMALS), np.inf)
     lowest[rows] = columns[rounded.argmin(axis=1)]
     return lowest, certain
 
@@ -312,7 +320,7 @@ class IncrementalSingles(IncrementalScores):
 
     @property
     def lifetime(self) -> int:
-        return LIFETIME
+        return SINGLES_LIFETIME
 
     def path(self, most: int) -> list[Nodes]:
         scores = self._scores()
@@ -328,7 +336,7 @@ class IncrementalSingles(IncrementalScores):
         spread = np.sqrt(np.maximum(square, np.finfo(float).tiny))
         added = (at.weights / (2 * spread)) @ (at.slope * at.change)
         open_to = np.flatnonzero(scores < np.inf)
-        unit = 10.0**DECIMALS
+        unit = 10.0**SCORE_DECIMALS
         starts = np.rint(scores[open_to] * unit).tolist()
         steps = np.rint(added * unit).tolist()
         heap = list(zip(starts, open_to.tolist()))
@@ -359,7 +367,7 @@ class IncrementalSingles(IncrementalScores):
         lowest = pick(others)
         if lowest is None or others[lowest] == np.inf:
             return None, []
-        highest = others[lowest] + TIE
+        highest = others[lowest] + SCORE_TIE
         return lowest, [node for node in positions if scores[node] <= highest]
 
     def nearest(self, count: int) -> list[int]:
@@ -393,7 +401,7 @@ class IncrementalSingles(IncrementalScores):
         after = after_primary(view, self._instance)
         changes = values_of(after, NO_CENTRES, nothing.shape)
         changes -= values_of(view, NO_CENTRES, nothing.shape)
-        same = np.abs(changes - change) <= SCORE * np.maximum(1.0, np.abs(change))
+        same = np.abs(changes - change) <= SCORE_TOLERANCE * np.maximum(1.0, np.abs(change))
         return np.where(same, changes, change)
 
     def _follow(self, nodes: Nodes) -> None:

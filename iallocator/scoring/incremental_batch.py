@@ -25,7 +25,7 @@ from iallocator.model.state import derived
 from iallocator.scoring.arrays import counted_by, values_of
 from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, VARIANCE_ROUNDING
 from iallocator.scoring.proportional_statistics import SPREADS, SUMMED, joined, merged
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -433,7 +433,7 @@ class BatchScores:
         scores: Floats = np.add.reduce(np.sqrt(spread, out=spread), axis=0)
         if self._rest is not None:
             scores += self._rest[step, :rows]
-        scores *= 10.0**DECIMALS
+        scores *= 10.0**SCORE_DECIMALS
         return np.rint(scores, out=scores)
 
     def place(self, best: Indices, places: Indices) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.scoring.incremental import NOISE, TIE, IncrementalScores, pick, roots
+from iallocator.scoring.incremental import SCORE_NOISE, SCORE_TIE, IncrementalScores, pick, roots
 from iallocator.scoring.metrics import (
     LOCATION,
     N1_COUNT,
@@ -26,7 +26,7 @@ from iallocator.scoring.metrics import (
     VARIANCE_ROUNDING,
     terms,
 )
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 if TYPE_CHECKING:
     from iallocator.aliases import Floats, Indices, Nodes
@@ -39,16 +39,16 @@ __all__ = ["IncrementalPairs"]
 FEW_PAIRS = 6
 """The most pairs that are scored one by one, without arrays."""
 
-GROWTH = 8
+PAIRS_GROWTH = 8
 """The factor by which the number of scored pairs grows, until the scored pairs decide."""
 
-LIFETIME = 512
+PAIRS_LIFETIME = 512
 """The number of placements after which all values are read from the state again."""
 
 NEARLY_NOTHING = 1e-6
 """The share of the largest variance below which no chord is drawn: square roots are steep there."""
 
-TINY = 1e-300
+TINY_VARIANCE = 1e-300
 """A variance that replaces 0, so that it can be a divisor."""
 
 N1_WEIGHT = STATISTICS[N1_COUNT].weight
@@ -103,7 +103,7 @@ class _Reserve:
             here = self._after(least, self._spread)
             mean = (self._spread + least - least / online) / online
             variance = (2 * self._spread + least - least / online) * least / online
-            deviation = np.sqrt(np.maximum(variance + self._square, TINY))
+            deviation = np.sqrt(np.maximum(variance + self._square, TINY_VARIANCE))
             weight, total = STATISTICS[RESERVED].weight, STATISTICS[RESERVED_TOTAL].weight
             slope = weight * mean / deviation + total
             self.least = here + np.minimum(slope, 0.0) * (self.keeps * per - least)
@@ -184,7 +184,7 @@ class IncrementalPairs(IncrementalScores):
 
     @property
     def lifetime(self) -> int:
-        return LIFETIME
+        return PAIRS_LIFETIME
 
     def _start(self) -> None:
         """Compute the values that all pairs of nodes share."""
@@ -344,8 +344,8 @@ class IncrementalPairs(IncrementalScores):
             value = min(value, self._reached(rows, columns, low, value == np.inf))
             if value == np.inf:
                 return True
-            first = np.flatnonzero(low[0] <= value + 2 * TIE - low[1].min())
-            second = np.flatnonzero(low[1] <= value + 2 * TIE - low[0].min())
+            first = np.flatnonzero(low[0] <= value + 2 * SCORE_TIE - low[1].min())
+            second = np.flatnonzero(low[1] <= value + 2 * SCORE_TIE - low[0].min())
             before, left = rows.size * columns.size, first.size * second.size
             rows, columns = rows[first], columns[second]
             if left <= FEW_PAIRS or 2 * left > before:
@@ -357,12 +357,12 @@ class IncrementalPairs(IncrementalScores):
         least[rows[:, None] == columns] = np.inf
 
         # The pairs that may be the best if one has the score `value`
-        at, to = np.nonzero(least <= value + 2 * TIE)
+        at, to = np.nonzero(least <= value + 2 * SCORE_TIE)
         rows, columns, sums = rows[at], columns[to], least[at, to]
         if rows.size > FEW_PAIRS:  # the one that scores so may be a bad one
             some = np.argpartition(sums, FEW_PAIRS - 1)[:FEW_PAIRS]
             value = min(value, float(self._scores_of(rows[some], columns[some]).min()))
-            near = np.flatnonzero(sums <= value + 2 * TIE)
+            near = np.flatnonzero(sums <= value + 2 * SCORE_TIE)
             rows, columns, sums = rows[near], columns[near], sums[near]
         best = self._first_of(rows, columns, float(sums.min()))
         if best is not None:
@@ -384,13 +384,13 @@ class IncrementalPairs(IncrementalScores):
             best = pick(scores)
             done = count >= rows.size
             if best is not None:
-                ends = [least - 2 * NOISE, scores[best] + 2 * NOISE]
-                low, high = np.round(ends, DECIMALS).tolist()
+                ends = [least - 2 * SCORE_NOISE, scores[best] + 2 * SCORE_NOISE]
+                low, high = np.round(ends, SCORE_DECIMALS).tolist()
                 if done or low == high:  # then no score is lower once both are rounded
                     return float(scores[best]), int(rows[best]), int(columns[best])
             if done:
                 return None
-            count *= GROWTH
+            count *= PAIRS_GROWTH
 
     def _scores_of(self, rows: Indices, columns: Indices) -> Floats:
         """Return the score of each pair of a primary in `rows` and the secondary at its place in
@@ -410,11 +410,11 @@ class IncrementalPairs(IncrementalScores):
         """
         value = self._score_of(int(rows[low[0].argmin()]), int(columns[low[1].argmin()]))
         size, most = 2, max(rows.size, columns.size)
-        while some and value == np.inf and size < GROWTH * most:
+        while some and value == np.inf and size < PAIRS_GROWTH * most:
             few, others = _lowest(rows, low[0], size), _lowest(columns, low[1], size)
             every = np.repeat(few, others.size), np.tile(others, few.size)
             value = float(self._scores_of(*every).min())
-            size *= GROWTH
+            size *= PAIRS_GROWTH
         return value
 
 

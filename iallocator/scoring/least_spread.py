@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["common_unit", "least_deviation"]
 
-HALVINGS = 60
+HALVING_STEPS = 60
 """Steps of the search for a multiplier; the interval of the search shrinks by a factor of 2**60."""
 
-PARTS = 48
+MEAN_INTERVALS = 48
 """The most intervals of means that are halved."""
 
-CLOSE = 1e-4
+CLOSE_BOUND = 1e-4
 """The distance to the least variance, as a share of it, at which a bound is good enough."""
 
-WHOLE = 1e-9
+WHOLE_UNIT_TOLERANCE = 1e-9
 """The distance to a whole number of units below which an amount counts as whole."""
 
 NARROWEST_INTERVAL = 1e-12
@@ -52,8 +52,8 @@ def common_unit(amounts: Sequence[float]) -> float:
 def least_deviation(base: Floats, slopes: Floats, most: Floats, total: float, unit: float) -> float:
     """Return a lower bound of the standard deviation of ``base + slopes · amounts``.
 
-    Cost: about `PARTS` · `HALVINGS` passes over the nodes; `HALVINGS` passes if all slopes are
-    equal.
+    Cost: about `MEAN_INTERVALS` · `HALVING_STEPS` passes over the nodes; `HALVING_STEPS` passes if
+    all slopes are equal.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class _Allocation:
         self._base = base
         self._step = slopes * unit if unit else slopes
         self._whole = unit > 0
-        self._most = np.floor(most / unit + WHOLE) if unit else most
+        self._most = np.floor(most / unit + WHOLE_UNIT_TOLERANCE) if unit else most
         self._total = round(total / unit) if unit else total
         self._count = len(base)
 
@@ -118,10 +118,10 @@ class _Allocation:
             return first + slope * (best - one) + count * best * best
 
         parts = [(bound(low, high), low, high)]
-        for _ in range(PARTS):
+        for _ in range(MEAN_INTERVALS):
             least, one, other = parts[0]
             nearest = min(value + count * mean * mean for mean, value in known.items())
-            if nearest - least <= CLOSE * nearest or other - one <= NARROWEST_INTERVAL:
+            if nearest - least <= CLOSE_BOUND * nearest or other - one <= NARROWEST_INTERVAL:
                 break
             heappop(parts)
             between = (one + other) / 2
@@ -149,7 +149,7 @@ class _Allocation:
         low = float((2 * step * base).min()) - float((step * step).max())
         high = float((2 * step * (base + step * np.minimum(most, total))).max())
         high += float((step * step).max())
-        for _ in range(HALVINGS):
+        for _ in range(HALVING_STEPS):
             middle = (low + high) / 2
             if amounts(middle).sum() < total:
                 low = middle

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LINEAR", "SPREADS", "SUMMED", "coefficients", "joined", "merged"]
 
-ALIKE = 4e-15
+PROPORTIONALITY_TOLERANCE = 4e-15
 """The share by which the scaled values of two proportional statistics may differ."""
 
 CHANGING = frozenset((*COLUMNS, "reserved", "fails_n1", "domain_conflicts"))
@@ -137,7 +137,7 @@ def merged(changing: Sequence[int], whole: Floats, counted: Floats) -> dict[int,
                 continue
             at = int(np.abs(other).argmax())
             factor = row[at] / other[at]
-            limit = ALIKE * max(1.0, float(np.abs(row).max()))
+            limit = PROPORTIONALITY_TOLERANCE * max(1.0, float(np.abs(row).max()))
             if factor > 0 and float(np.abs(row - factor * other).max()) <= limit:
                 weights[leader] += STATISTICS[k].weight * factor
                 break

@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     Sums = tuple[int, float, float]
     """Of a statistic: how many values, their sum, and their variance if it is a deviation."""
 
-__all__ = ["NEAR", "RunningSums", "decided", "decided_now", "exactly"]
+__all__ = ["NEAR_SCORE", "RunningSums", "decided", "decided_now", "exactly"]
 
-NEAR = 1e-7
+NEAR_SCORE = 1e-7
 """The difference of scores above which rounding errors cannot change the order of two scores."""
 
 VALUES_WORTH_ARRAYS = 50_000
 """The number of values from which on arrays add them faster, including the time to load numpy."""
 
-AT_ONCE = 1_000_000
+VALUES_AT_ONCE = 1_000_000
 """The most values in one array."""
 
 
@@ -77,7 +77,7 @@ def exactly(
 ) -> list[float | None]:
     """Return the exact score of each placement; None for one without another score near its own."""
     near = [
-        any(one is not other and abs(one[0] - other[0]) <= NEAR for other in placements)
+        any(one is not other and abs(one[0] - other[0]) <= NEAR_SCORE for other in placements)
         for one in placements
     ]
     if not any(near):
@@ -103,7 +103,7 @@ def _levels(placements: Iterable[Placement]) -> Iterator[list[Placement]]:
     """Yield lists of `placements`, best first; each list has scores that are near its first."""
     level: list[Placement] = []
     for placement in placements:
-        if level and placement[0] - level[0][0] > NEAR:
+        if level and placement[0] - level[0][0] > NEAR_SCORE:
             yield level
             level = []
         level.append(placement)
@@ -389,7 +389,7 @@ def _all_added_up(
         return [(0, 0.0, 0.0)] * len(after)
     column = np.array([values[index][k] for index in over])
     position = {index: number for number, index in enumerate(over)}
-    rows = max(1, AT_ONCE // count)
+    rows = max(1, VALUES_AT_ONCE // count)
     sums: list[Sums] = []
     for start in range(0, len(after), rows):
         changes = after[start : start + rows]

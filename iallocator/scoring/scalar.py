@@ -37,7 +37,7 @@ from iallocator.scoring.metrics import (
     value_of,
     values,
 )
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScalarKernel", "kernel_of", "score_of", "terms_of"]
 
-NEAR = 2 * 10.0**-DECIMALS
+ROUNDED_DIFFERENCE = 2 * 10.0**-SCORE_DECIMALS
 """The difference above which two scores are certainly different after rounding."""
 
 
@@ -195,7 +195,7 @@ class ScalarKernel:
                 rejected[index] = check
                 continue
             change = self._change(index, after)
-            row.append((round(sum(terms(self.totals, (change,), sqrt)), DECIMALS), (index,)))
+            row.append((round(sum(terms(self.totals, (change,), sqrt)), SCORE_DECIMALS), (index,)))
         return ListedCandidates([row], failures, LimitResults(rejected))
 
     def pairs(
@@ -511,11 +511,13 @@ class RowCandidates(Candidates):
             return
         place = row.index(lowest)
         near, others = [place], row[:place] + row[place + 1 :]
-        if min(others, default=inf) <= lowest + NEAR:
-            near = [k for k, score in enumerate(row) if score <= lowest + NEAR]
-        score, first = min([(round(row[k], DECIMALS), k) for k in near])
+        if min(others, default=inf) <= lowest + ROUNDED_DIFFERENCE:
+            near = [k for k, score in enumerate(row) if score <= lowest + ROUNDED_DIFFERENCE]
+        score, first = min([(round(row[k], SCORE_DECIMALS), k) for k in near])
         yield score, (primary, nodes[first])
-        ranked = [(round(s, DECIMALS), k) for k, s in enumerate(row) if s < inf and k != first]
+        ranked = [
+            (round(s, SCORE_DECIMALS), k) for k, s in enumerate(row) if s < inf and k != first
+        ]
         ranked.sort()
         for score, k in ranked:
             yield score, (primary, nodes[k])
@@ -527,7 +529,7 @@ class RowCandidates(Candidates):
         best: dict[int, NodeBest] = {}
         for primary, row in zip(self._prefixes, self._rows):
             pairs = zip(row, self._nodes)  # the order within a row does not matter
-            scored = [(round(s, DECIMALS), (primary, k)) for s, k in pairs if s < inf]
+            scored = [(round(s, SCORE_DECIMALS), (primary, k)) for s, k in pairs if s < inf]
             keep_best(best, scored, rejected)
         return best
 

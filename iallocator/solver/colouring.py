@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["colour", "colour_greedily", "large_clique"]
 
-STEPS = 20_000
+MOST_COLOURING_STEPS = 20_000
 """The vertices that the exact search colours, or colours again, before it ends."""
 
 
@@ -57,7 +57,7 @@ def large_clique(graph: Graph) -> list[int]:
     return best
 
 
-def colour(graph: Graph, steps: int = STEPS) -> tuple[list[int], bool]:
+def colour(graph: Graph, steps: int = MOST_COLOURING_STEPS) -> tuple[list[int], bool]:
     """Return a colouring with few colours, and whether fewer colours are impossible.
 
     `steps`: the most vertices that the search colours, or colours again.

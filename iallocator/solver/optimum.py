@@ -22,7 +22,7 @@ from iallocator.deadline import PLACEMENTS, Deadline, check
 from iallocator.model.node_view import NodeView, after_primary, capacities
 from iallocator.scoring.metrics import DOMAINS, NO_CENTRES, STATISTICS, counting, values
 from iallocator.solver.branch_and_bound import BranchAndBound
-from iallocator.tolerances import SCORE
+from iallocator.tolerances import SCORE_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class _Branching(BranchAndBound):
         return self._budget.must_end
 
     def improves(self, bound: float) -> bool:
-        return bool(bound < self.cost - SCORE)
+        return bool(bound < self.cost - SCORE_TOLERANCE)
 
     def branches(self, depth: int) -> Iterator[tuple[float, tuple[float, float, Nodes]]]:
         item = self._items[depth]

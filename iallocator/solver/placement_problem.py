@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-__all__ = ["MOVING", "PlacementProblem"]
+__all__ = ["MOVE_COST", "PlacementProblem"]
 
-MOVING = 1.0
+MOVE_COST = 1.0
 """The cost of moving an instance, in programs that minimise the number of moves.
 
 The memory of the instance, as a share of the memory of all instances, is added.

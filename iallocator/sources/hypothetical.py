@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from statistics import median_low
 
-from iallocator.errors import NAMES, UsageError, cut
+from iallocator.errors import MOST_NAMES, UsageError, cut
 from iallocator.model.cluster import (
     Cluster,
     Node,
@@ -40,7 +40,7 @@ FORM = "COUNT:DISK,MEMORY,CPUS[,group=GROUP,cost=COST,...] like 2:800g,64g,32,co
 MEMBERS = ("group", "cost", "spindles", "node-memory", "tag")
 """The names that may follow the cpus, as NAME=VALUE; only ``tag`` may be repeated."""
 
-MOST_NODES = 1000
+MOST_PURCHASED_NODES = 1000
 """Most nodes of one kind."""
 
 
@@ -108,8 +108,8 @@ def _kind(text: str) -> NodeKind:
     count = whole(number)
     if not colon or len(fields) < 3 or not count:
         raise ValueError(FORM)
-    if count > MOST_NODES:
-        raise ValueError(f"at most {MOST_NODES} nodes of one kind")
+    if count > MOST_PURCHASED_NODES:
+        raise ValueError(f"at most {MOST_PURCHASED_NODES} nodes of one kind")
     disk, memory, cpus = parse_size(fields[0]), parse_size(fields[1]), whole(fields[2])
     if disk is None or not memory or not cpus or max(disk, memory, cpus) > LARGEST_NUMBER:
         raise ValueError(FORM)
@@ -165,7 +165,7 @@ def placed_in(cluster: Cluster, purchases: Sequence[Purchase], only: str) -> Non
             wanted = kind.group or only or (names[0] if len(names) == 1 else "")
             group = next((g for g in cluster.groups if wanted in (g.name, g.uuid)), None)
             if group is None:
-                known = ", ".join(cut(name) for name in names[:NAMES])
+                known = ", ".join(cut(name) for name in names[:MOST_NAMES])
                 got = f"got {cut(wanted)}" if wanted else "but none is given"
                 raise _error(one, f"group=GROUP with a group of the cluster ({known}), {got}")
             if only and only not in (group.name, group.uuid):

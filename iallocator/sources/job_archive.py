@@ -22,7 +22,7 @@ from iallocator.deadline import check
 from iallocator.errors import IallocatorError, UsageError
 from iallocator.files import read_file
 from iallocator.model.templates import TEMPLATES
-from iallocator.units import DAY, LATEST
+from iallocator.units import DAY, LATEST_TIME
 from iallocator.wire.codec import decode
 
 TYPE_CHECKING = False
@@ -161,7 +161,7 @@ def _time(stamp: Any) -> float:
         return 0.0
     seconds, micro = stamp
     time = float(seconds) + float(micro) / 1e6
-    return time if 0 < time <= LATEST else 0.0
+    return time if 0 < time <= LATEST_TIME else 0.0
 
 
 def _changes(document: Any, homes: Mapping[str, str]) -> Iterator[_Change]:

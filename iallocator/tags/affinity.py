@@ -19,8 +19,8 @@ node groups. After a tag with *should*, ``:WEIGHT`` can follow, a number.
 from __future__ import annotations
 
 from iallocator.model.constraints import (
-    ALWAYS,
     APART,
+    HARD_WEIGHT,
     LOCATION,
     MUST,
     ORDER,
@@ -47,7 +47,7 @@ __all__ = [
 DEFAULT_WEIGHT = 1.0
 """Default penalty of a violated *should* constraint, in units of the score."""
 
-HEAVIEST = 1e9
+LARGEST_WEIGHT = 1e9
 """The largest weight; sums of such weights stay far within the range of floats."""
 
 NUMBER_CHARACTERS = frozenset("0123456789.+-eE")
@@ -188,7 +188,7 @@ def _relation(
     rest: str,
 ) -> None:
     strength, *words = rest.split(":")
-    weight = DEFAULT_WEIGHT if strength == SHOULD else ALWAYS
+    weight = DEFAULT_WEIGHT if strength == SHOULD else HARD_WEIGHT
     if strength == SHOULD and len(words) > 1 and (said := _weight(words[-1])) is not None:
         weight = said
         words.pop()
@@ -236,8 +236,9 @@ def constraint_between(one: Member, other: Member, domain: str) -> Constraint:
     what = f"{WORDS[one.rule.kind]} {other.instance}{where}"
     weight = weight_between(one.weight, other.weight)
     return Constraint(
-        one.rule.kind, MUST if weight == ALWAYS else SHOULD, one.instance, what, f"tag {one.tag}",
-        other=other.instance, domain=domain, weight=0.0 if weight == ALWAYS else weight,
+        one.rule.kind, MUST if weight == HARD_WEIGHT else SHOULD, one.instance, what,
+        f"tag {one.tag}",
+        other=other.instance, domain=domain, weight=0.0 if weight == HARD_WEIGHT else weight,
     )  # fmt: skip
 
 
@@ -267,4 +268,4 @@ def _weight(word: str) -> float | None:
     except ValueError:
         return None
     plain = NUMBER_CHARACTERS.issuperset(word)  # excludes other digits of Unicode, and "_"
-    return number if plain and 0 <= number <= HEAVIEST else -1.0
+    return number if plain and 0 <= number <= LARGEST_WEIGHT else -1.0

@@ -12,7 +12,7 @@ from itertools import chain
 from iallocator.model.constraints import TagFinding
 from iallocator.model.tags import ALLOW_MIGRATION, KINDS, REPAIR_TYPES
 from iallocator.tags.affinity import parse
-from iallocator.tolerances import ALIKE
+from iallocator.tolerances import SPELLING_SIMILARITY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def nearest(word: str, words: Collection[str], before: str) -> str:
     """Return a spelling suggestion from `words`, as text; "" if no word is similar."""
     from difflib import get_close_matches  # loaded only for a misspelt tag
 
-    matches = get_close_matches(word, words, 1, ALIKE)
+    matches = get_close_matches(word, words, 1, SPELLING_SIMILARITY)
     return f": {before}{matches[0]} is meant, perhaps" if matches else ""
 
 

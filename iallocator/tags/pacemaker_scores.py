@@ -8,19 +8,19 @@ if TYPE_CHECKING:
 
     Score = TypeVar("Score", int, float)
 
-__all__ = ["INFINITY", "WORDS", "add", "read_integer", "read_score", "score_in_tags"]
+__all__ = ["INFINITE_SCORE", "WORDS", "add", "read_integer", "read_score", "score_in_tags"]
 
-INFINITY = 1_000_000
+INFINITE_SCORE = 1_000_000
 """The score that counts as infinite, no unit; as of Pacemaker."""
 
 DECIMAL = frozenset("0123456789.+-")
 """The characters of a number with a decimal point."""
 
-WORDS = {"INFINITY": INFINITY, "+INFINITY": INFINITY, "-INFINITY": -INFINITY}
+WORDS = {"INFINITY": INFINITE_SCORE, "+INFINITY": INFINITE_SCORE, "-INFINITY": -INFINITE_SCORE}
 
 
 def read_score(text: str, whole: bool = True) -> float:
-    """Return the score in `text`: a number within ±`INFINITY`, or a word for an infinity.
+    """Return the score in `text`: a number within ±`INFINITE_SCORE`, or a word for an infinity.
 
     The number is an integer, unless `whole` is False: scores of Pacemaker are integers.
 
@@ -36,7 +36,7 @@ def read_score(text: str, whole: bool = True) -> float:
         value = float(text)  # raises the error
     else:
         value = read_integer(text)
-    return max(-INFINITY, min(INFINITY, value))
+    return max(-INFINITE_SCORE, min(INFINITE_SCORE, value))
 
 
 def read_integer(text: str) -> int:
@@ -56,14 +56,14 @@ def read_integer(text: str) -> int:
 
 def add(one: Score, other: Score) -> Score:
     """Return the sum of two scores; -infinity + infinity is -infinity."""
-    for infinite in (-INFINITY, INFINITY):
+    for infinite in (-INFINITE_SCORE, INFINITE_SCORE):
         if infinite in (one, other):
             return infinite
-    return max(-INFINITY, min(INFINITY, one + other))
+    return max(-INFINITE_SCORE, min(INFINITE_SCORE, one + other))
 
 
 def score_in_tags(score: float) -> str:
     """Return `score` as text for a tag: a number, or a word for an infinity."""
-    if abs(score) < INFINITY:
+    if abs(score) < INFINITE_SCORE:
         return f"{score:.12g}"
     return "INFINITY" if score > 0 else "-INFINITY"

@@ -19,7 +19,7 @@ AUTO = PREFIX + "auto"
 
 PRIORITY = PREFIX + "priority:"
 
-LAST = inf
+LAST_WAKE_RANK = inf
 
 
 def standby_tags(node: Node) -> list[str]:
@@ -36,7 +36,7 @@ def is_standby(node: Node) -> bool:
 def wake_rank(node: Node) -> float:
     """Return the lowest N in the node's tags ``htools:standby:priority:N``; infinity if none."""
     numbers = [tag[len(PRIORITY) :] for tag in node.tags if tag.startswith(PRIORITY)]
-    return min((int(n) for n in numbers if n.isascii() and n.isdigit()), default=LAST)
+    return min((int(n) for n in numbers if n.isascii() and n.isdigit()), default=LAST_WAKE_RANK)
 
 
 def retag(node: Node, added: Iterable[str], removed: Collection[str]) -> None:

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 __all__ = ["BetterRoutes", "CycleBreaker", "OtherRoute"]
 
-MEMBERS = 24
+MOST_MEMBERS_TRIED = 24
 """The most waiting instances that are tried on other routes."""
 
-THIRDS = 6
+MOST_THIRD_NODES = 6
 """The most third nodes that are tried for an instance."""
 
-TRIALS = 150
+MOST_ROUTES_TRIED = 150
 """The most other routes that are tried; fewer in a large transition."""
 
-MOST_STEPS = 30000
+MOST_TRIED_STEPS = 30000
 """The approximate limit of the number of steps in the sequences of all tried routes together."""
 
-PAIRED = 12
+MOST_PAIRED_ROUTES = 12
 """How many routes through a third node, and how many stops, are combined in pairs."""
 
 MOST_BRANCHES = 60
@@ -70,7 +70,9 @@ class CycleBreaker:
         self._schedule = schedule
         self._names = sorted({step.name for step in schedule.left} - {""})
         size = len(schedule.order) + len(schedule.left)
-        self._trials = max(PAIRED, min(TRIALS, MOST_STEPS // max(size, 1)))
+        self._trials = max(
+            MOST_PAIRED_ROUTES, min(MOST_ROUTES_TRIED, MOST_TRIED_STEPS // max(size, 1))
+        )
         self._soft_room = room(planning.state, SOFT)
         wanted = {name: r.wanted for name, r in planning.routes.items() if r.wanted is not None}
         self._places = (planning.state.where, wanted)
@@ -94,7 +96,9 @@ class CycleBreaker:
                 stops.append(OtherRoute(route.by(route.steps, stopped=True), f"{name} {words}"))
         pairs = (
             [one, other]
-            for one, other in combinations([*around[:PAIRED], *stops[:PAIRED]], 2)
+            for one, other in combinations(
+                [*around[:MOST_PAIRED_ROUTES], *stops[:MOST_PAIRED_ROUTES]], 2
+            )
             if one.route.instance is not other.route.instance
         )
         for choices in (([one] for one in around), ([one] for one in stops), pairs):
@@ -154,7 +158,7 @@ class CycleBreaker:
             return instance.memory + (instance.disk if instance.needs_secondary else 0)
 
         members.sort(key=lambda name: (copied(name), name))
-        return members[:MEMBERS]
+        return members[:MOST_MEMBERS_TRIED]
 
     def _around(self) -> Iterator[OtherRoute]:
         """Yield other routes of waiting instances: by a third node, or in another order."""
@@ -195,7 +199,7 @@ class CycleBreaker:
                     candidates.append(
                         (strained, any(key in pending for key in held), node.name, index)
                     )
-            thirds = [index for *_, index in sorted(candidates)[:THIRDS]]
+            thirds = [index for *_, index in sorted(candidates)[:MOST_THIRD_NODES]]
             for steps in longer_routes(present.nodes, wanted, thirds, planning.online):
                 if not planning.lacks_tags(present, steps):
                     on_the_way = [n for _, n in steps if n not in (*present.nodes, *wanted)]

@@ -24,7 +24,7 @@ __all__ = ["RoomFlow", "Waits", "find_waits"]
 FEW_DEPARTURES = 12
 """The number of departures up to which the smallest sufficient set is found; above, a small one."""
 
-PRUNED = 400
+MOST_PRUNED_STEPS = 400
 """The number of steps up to which unnecessary dependencies are searched and removed."""
 
 
@@ -55,7 +55,7 @@ def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
     assignment = _Assignment(steps, room)
     for k in range(len(steps)):
         assignment.enter(k)
-    if len(steps) <= PRUNED:
+    if len(steps) <= MOST_PRUNED_STEPS:
         assignment.prune()
     needs: list[dict[int, str]] = []
     for k, known in enumerate(assignment.firm):

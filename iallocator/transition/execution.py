@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.transition.transition import ScheduledStep, Transition
 
 __all__ = [
-    "ROUNDS",
+    "EXECUTION_ORDERS",
     "Execution",
     "carried_out",
     "check",
@@ -35,7 +35,7 @@ __all__ = [
     "view_of",
 ]
 
-ROUNDS = 10
+EXECUTION_ORDERS = 10
 """The number of other orders of the steps in which a transition is executed."""
 
 
@@ -183,7 +183,7 @@ def view_of(state: State, index: int, min_disk: float = 0.0) -> NodeView:
 def check(
     state: State,
     transition: Transition,
-    rounds: int = ROUNDS,
+    rounds: int = EXECUTION_ORDERS,
     seed: int = 0,
     over: Callable[[], bool] = lambda: False,
 ) -> list[str]:

@@ -101,7 +101,7 @@ def _shortest_cycle(start: str, holders: dict[str, set[str]]) -> list[str]:
     return []
 
 
-RETRIED = 40
+MOST_RETRIED_INSTANCES = 40
 """The most instances that are tried again one by one after they were given up."""
 
 MANY_STEPS = 150
@@ -176,7 +176,7 @@ class TransitionPlanner(PlanningState):
             given_up |= dropped
             self._keep_powered()
         # Try the instances again that may fit now that others stay
-        for name, route in list(given_up.items())[:RETRIED]:
+        for name, route in list(given_up.items())[:MOST_RETRIED_INSTANCES]:
             if self.exhausted:
                 break
             routes = {**self.routes, name: route}

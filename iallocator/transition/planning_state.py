@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanningState"]
 
-ENOUGH = 1_000_000
+MOST_STEP_TESTS = 1_000_000
 """The number of tests of steps after which no more routes are tried: about a few seconds."""
 
 
@@ -72,7 +72,7 @@ class PlanningState:
     @property
     def exhausted(self) -> bool:
         """Return whether enough routes were tried, by the number of tests, not by the time."""
-        return self.looks > ENOUGH
+        return self.looks > MOST_STEP_TESTS
 
     def online(self, index: int) -> bool:
         """Return whether the node is online, now or after the transition powers it on."""

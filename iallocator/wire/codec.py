@@ -41,7 +41,7 @@ __all__ = [
 BOM = b"\xef\xbb\xbf"
 """The byte order mark, which some editors put before a text; it is skipped."""
 
-_LARGE = 3_000_000
+_LARGE_DOCUMENT = 3_000_000
 """Size of a document in bytes from which the faster parser saves more time than it costs."""
 
 
@@ -71,7 +71,7 @@ def decode_any(raw: bytes) -> Any:
         raw = raw[len(BOM) :]
     if not raw or raw.isspace():
         raise RequestError("", "expected a JSON document, got nothing")
-    if len(raw) >= _LARGE:
+    if len(raw) >= _LARGE_DOCUMENT:
         import orjson
 
         try:
@@ -324,7 +324,7 @@ def _escaped(line: str) -> str:
 DECIDING = frozenset({"nodes", "instances", "nodegroups", "request", "ipolicy", "cluster_tags"})
 """Members of a document in which a repeated member is an error, because it may affect answers."""
 
-FIELDS = 3
+FEWEST_TEXT_FIELDS = 3
 """The fewest fields of a line that looks like htools' text format."""
 
 
@@ -335,7 +335,7 @@ class _Members(list[tuple[str, "Any"]]):
 def looks_like(raw: bytes) -> str:
     """Return a guess at the format of `raw`, which is not JSON; "" if it is unknown."""
     first = raw.lstrip().partition(b"\n")[0]
-    if first.count(b"|") >= FIELDS - 1 and not first.startswith((b"{", b"[")):
+    if first.count(b"|") >= FEWEST_TEXT_FIELDS - 1 and not first.startswith((b"{", b"[")):
         return "expected JSON, got what looks like htools' text format: give that with -t FILE"
     return ""
 

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_GROUP",
-    "VERSION",
+    "PROTOCOL_VERSION",
     "cluster_policy",
     "doubtful_facts",
     "new_instance",
@@ -254,7 +254,7 @@ def _spec(raw: Raw, key: str, default: Any, partial: bool = False) -> Spec:
 DEFAULT_GROUP = "00000000-0000-0000-0000-000000000000"
 """UUID of the default group of documents without groups."""
 
-VERSION = 2
+PROTOCOL_VERSION = 2
 """Version of the protocol between Ganeti and its allocators."""
 
 ALLOC_POLICIES = ("preferred", "last_resort", "unallocable")
@@ -378,8 +378,8 @@ def doubtful_facts(document: Raw) -> Iterator[RequestError]:
     Other parts of `document` may be invalid.
     """
     version = document.get("version")
-    if version is not None and version != VERSION:
-        yield RequestError("version", f"expected {VERSION}, got {describe(version)}")
+    if version is not None and version != PROTOCOL_VERSION:
+        yield RequestError("version", f"expected {PROTOCOL_VERSION}, got {describe(version)}")
     groups = document.get("nodegroups")
     seen: dict[str, str] = {}
     for uuid, raw in groups.items() if type(groups) is dict and len(groups) > 1 else ():

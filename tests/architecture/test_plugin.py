@@ -121,11 +121,11 @@ def flip(place: int) -> Callable[[bytes], bytes]:
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
-    "head only": lambda data: data[: bundle.HEAD],
+    "head only": lambda data: data[: bundle.HEAD_BYTES],
     "another magic number": flip(0),
     "digest": flip(5),
     "length": flip(15),
-    "index": flip(bundle.HEAD + 200),
+    "index": flip(bundle.HEAD_BYTES + 200),
 }
 
 
@@ -149,7 +149,7 @@ def test_damaged_code_is_not_loaded(copied: Path, installed: Path) -> None:
     """Modules with damaged or missing code in the bundle are loaded from files."""
     file = copied / LIBRARY / bundle.NAME
     data = bytearray(file.read_bytes())
-    begin = bundle.HEAD + int.from_bytes(data[12 : bundle.HEAD], "little")
+    begin = bundle.HEAD_BYTES + int.from_bytes(data[12 : bundle.HEAD_BYTES], "little")
     for place in range(begin, len(data), 30000):
         data[place] ^= 255
     file.write_bytes(data[: begin + 400_000])

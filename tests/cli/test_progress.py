@@ -52,7 +52,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """Yield a terminal on which progress is shown at once if stderr is connected to it."""
     ours, theirs = pty.openpty()
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(progress, "SOON", 0.0)
+    monkeypatch.setattr(progress, "PROGRESS_DELAY", 0.0)
     with open(theirs, "w") as stderr:
         yield Terminal(ours, stderr)
     os.close(ours)
@@ -112,7 +112,7 @@ def test_progress_of_a_short_command_loads_nothing() -> None:
     """In its first second, a command does not import the library for progress."""
     script = (
         "import sys; from iallocator.cli import main; "
-        "from iallocator.commands import progress; progress.SOON = 3600; "
+        "from iallocator.commands import progress; progress.PROGRESS_DELAY = 3600; "
         "main(['balance', '--simulate', 'preferred,3,10g,8g,4']); "
         "print('rich' in sys.modules, file=sys.stdout)"
     )
@@ -140,7 +140,7 @@ class Waits(threading.Event):
             os.kill(os.getpid(), signal.SIGINT)
         return super().wait(seconds)
 
-progress.new_event, progress.SOON, progress.EVERY = Waits, 0.0, 0.01
+progress.new_event, progress.PROGRESS_DELAY, progress.REDRAW_SECONDS = Waits, 0.0, 0.01
 process.run()
 """
 """A script that sends Ctrl-C to itself when the progress is shown."""

@@ -362,7 +362,7 @@ def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
 ) -> None:
     """The page of a large cluster without time names its missing parts, and has no dead links."""
     monkeypatch.setattr(
-        cluster_facts, "PER_NODE", 1.0 if late else 0.01
+        cluster_facts, "PAGE_SECONDS_PER_NODE", 1.0 if late else 0.01
     )  # 8 seconds for all, or 0.08
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(unbalanced(8, 2, 4, template="drbd")))
@@ -380,7 +380,7 @@ def test_late_folder_of_pages_leaves_out_the_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`report` without time writes the page of constraints with a note that they are omitted."""
-    monkeypatch.setattr(cluster_facts, "PER_NODE", 1.0)
+    monkeypatch.setattr(cluster_facts, "PAGE_SECONDS_PER_NODE", 1.0)
     file, folder = tmp_path / "document.json", tmp_path / "pages"
     file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
     assert main(["report", "--time-limit=0", f"--html={folder}/", str(file)]) == 0
@@ -392,7 +392,7 @@ def test_late_page_leaves_out_many_steps_and_reasons_that_take_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A late page omits many steps and slow reasons; the moves stay."""
-    monkeypatch.setattr(cluster_facts, "PER_NODE", 10**6)
+    monkeypatch.setattr(cluster_facts, "PAGE_SECONDS_PER_NODE", 10**6)
     monkeypatch.setattr(transitions, "MOST_LATE", 3)
     monkeypatch.setattr(plan, "changes_of_moves", lambda state, moves, _: [None for _ in moves])
     file, page = tmp_path / "document.json", tmp_path / "page.html"

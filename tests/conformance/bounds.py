@@ -32,7 +32,7 @@ from benchmarks.planners_gap import (
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
-from iallocator.options.settings import OPTIMAL_FACTOR, Settings
+from iallocator.options.settings import OPTIMAL_WORK_FACTOR, Settings
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.capacity.capacity import CapacityOptions, FillingExtent, study
@@ -225,7 +225,9 @@ def capacity_bound(seed: int, kind: str) -> Counted | None:
     if best is None or best < 0:
         return None
     size = size_of(wanted)
-    extent = FillingExtent(thoroughness=OPTIMAL_FACTOR if seed % 2 else 1)  # as with ``--optimal``
+    extent = FillingExtent(
+        thoroughness=OPTIMAL_WORK_FACTOR if seed % 2 else 1
+    )  # as with ``--optimal``
     options = CapacityOptions(size, [size], extent=extent)
     found = study(read(as_text(machines, homes)), options, lambda *_: None).standard
     assert found is not None

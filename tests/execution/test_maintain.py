@@ -36,9 +36,9 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the locks of a test in its own folder, and shorten pauses."""
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
-    for name in ("NAP", "SHORTEST", "LONGEST"):
+    for name in ("STOP_TEST_INTERVAL", "SHORTEST_QUERY_INTERVAL", "LONGEST_QUERY_INTERVAL"):
         monkeypatch.setattr(f"iallocator.execution.returning.{name}", 0.01)
-    monkeypatch.setattr("iallocator.execution.node_work.POLL", 0.01)
+    monkeypatch.setattr("iallocator.execution.node_work.BOOT_ID_INTERVAL", 0.01)
 
 
 def three_nodes() -> Json:
@@ -386,7 +386,7 @@ def test_one_lock_is_held_from_the_first_group_to_the_last(tmp_path: Path) -> No
 SCRIPT = """
 from iallocator.execution import lock, node_work, returning
 lock.run_directory = lambda: {!r}
-node_work.POLL = returning.NAP = 0.01
+node_work.BOOT_ID_INTERVAL = returning.STOP_TEST_INTERVAL = 0.01
 from iallocator import process
 process.run()
 """

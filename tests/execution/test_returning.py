@@ -29,7 +29,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
     monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
     monkeypatch.setattr("iallocator.execution.queue_access.pause", lambda seconds: None)
-    for name in ("NAP", "SHORTEST", "LONGEST"):
+    for name in ("STOP_TEST_INTERVAL", "SHORTEST_QUERY_INTERVAL", "LONGEST_QUERY_INTERVAL"):
         monkeypatch.setattr(f"iallocator.execution.returning.{name}", 0.01)
 
 

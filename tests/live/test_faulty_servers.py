@@ -157,7 +157,7 @@ def test_faulty_daemon_is_a_warning_of_every_command(
     words = [*words_of(command, tmp_path), *reach]
     without = run(*words)
     with faulty_daemons(host, 0) as server:
-        monkeypatch.setattr(measured, "PORT", server._listener.getsockname()[1])
+        monkeypatch.setattr(measured, "MONITORING_PORT", server._listener.getsockname()[1])
         assert b"does not count" not in run(*words, "--mond").stderr
         faults = HTTP_FAULTS | {name: of_bytes(http(data)) for name, data in JSON_FAULTS.items()}
         for name, fault in faults.items():
@@ -180,7 +180,7 @@ def test_faulty_daemon_with_exit_on_missing_is_status_1(
     """With --exit-on-missing-mond-data, a faulty monitoring daemon is an error, status 1."""
     host, *reach = one_node
     with faulty_daemons(host, 0) as server:
-        monkeypatch.setattr(measured, "PORT", server._listener.getsockname()[1])
+        monkeypatch.setattr(measured, "MONITORING_PORT", server._listener.getsockname()[1])
         server.become(HTTP_FAULTS["trickling"])
         strict = ["--mond", "--exit-on-missing-mond-data", "--read-timeout=0.1"]
         done = run("check", *reach, *strict)
@@ -341,7 +341,7 @@ def test_first_signal_ends_reading(
     process = start("check", "-m", "cluster.example.com", script=NO_NAMES)
     assert stopped(process, None, number) == STOPPED[number]
     host, *reach = one_node
-    with faulty_daemons(host, measured.PORT) as server:
+    with faulty_daemons(host, measured.MONITORING_PORT) as server:
         server.become(HTTP_FAULTS["trickling"])
         assert stopped(start("check", *reach, "--mond"), server, number) == STOPPED[number]
 
@@ -353,7 +353,7 @@ def test_daemon_does_not_fill_the_memory(name: str, one_node: list[str]) -> None
     A report is read up to 1 MiB; the whole program uses less than 100 MiB.
     """
     host, *reach = one_node
-    with faulty_daemons(host, measured.PORT) as server:
+    with faulty_daemons(host, measured.MONITORING_PORT) as server:
         server.become(HTTP_FAULTS[name])
         process = start("show", *reach, "--mond")
         highest = 0

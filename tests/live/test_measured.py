@@ -146,7 +146,7 @@ def test_each_daemon_is_queried_over_http_at_its_node(
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setattr(measured, "PORT", server.server_port)
+    monkeypatch.setattr(measured, "MONITORING_PORT", server.server_port)
     answers = rapi_answers()
     answers["nodes"] = answers["nodes"][:1]
     answers["nodes"][0]["name"] = answers["info"]["master"] = "127.0.0.1"

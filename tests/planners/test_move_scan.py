@@ -183,7 +183,7 @@ def test_balance_without_memory_for_all_moves_makes_the_same_plan(
     """`balance` makes the same plan if it computes moves on demand instead of storing them."""
     found = [_plan(cluster, group, limits) for _, cluster, group in scenarios(seeds(4, 40, 400))]
     monkeypatch.setattr(scans, "MOST_KEPT_NUMBERS", 0)
-    monkeypatch.setattr(move_table, "PAGE", 50)
+    monkeypatch.setattr(move_table, "MOVES_PER_PAGE", 50)
     remade = [_plan(cluster, group, limits) for _, cluster, group in scenarios(seeds(4, 40, 400))]
     assert found == remade
     assert sum(len(moves) for _, _, moves in found) > 10

@@ -129,8 +129,8 @@ def test_squeeze_plans_have_no_needless_temporary_move(monkeypatch: pytest.Monke
     moved = sum(len({move["instance"] for move in plan["moves"]}) for _, plan in plans)
     assert moved > 100
     assert again * 50 < moved
-    monkeypatch.setattr(direct, "MOST_MOVES_TRIED", 10**9)
-    monkeypatch.setattr(direct, "TIMES", 10**9)
+    monkeypatch.setattr(direct, "MOST_SHORTENING_MOVES", 10**9)
+    monkeypatch.setattr(direct, "MOST_POSITIONS_TRIED", 10**9)
     assert list(_plans()) == plans
 
 

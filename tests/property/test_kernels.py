@@ -150,12 +150,12 @@ def test_most_promising_pairs_come_in_the_order_of_all_pairs(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pairs of nodes come in the order of all pairs, though few rows are scored at a time."""
-    monkeypatch.setattr("iallocator.scoring.array_candidates.FIRST", 1)
+    monkeypatch.setattr("iallocator.scoring.array_candidates.FIRST_SCORED_ROWS", 1)
     for seed in seeds(12, 150, 300):
         for _, arrays, instance, setting in questions(seed):
             found = []
             for many in (10**9, -1):
-                monkeypatch.setattr("iallocator.scoring.arrays.MANY_PAIRS", many)
+                monkeypatch.setattr("iallocator.scoring.arrays.MANY_SCORED_PAIRS", many)
                 done = ask(arrays, instance, setting)
                 ranked = list(done.ranked())
                 found.append((ranked, done.failures, done.feasible, list(done.best())))
@@ -166,7 +166,7 @@ def test_pairs_are_those_of_the_state_when_they_were_requested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Scores of pairs are those of the state at the request, also after later updates."""
-    monkeypatch.setattr("iallocator.scoring.arrays.MANY_PAIRS", -1)
+    monkeypatch.setattr("iallocator.scoring.arrays.MANY_SCORED_PAIRS", -1)
     for seed in seeds(3, 20, 70):
         for _, arrays, instance, setting in questions(seed):
             assert isinstance(arrays, ArrayKernel)

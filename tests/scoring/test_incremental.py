@@ -14,14 +14,14 @@ from iallocator.model.state import State
 from iallocator.scoring import Kernels, incremental, incremental_pairs
 from iallocator.scoring.array_candidates import Reservations
 from iallocator.scoring.incremental import (
-    NOISE,
+    SCORE_NOISE,
     IncrementalScores,
     IncrementalSingles,
     pick,
     picks,
 )
 from iallocator.scoring.incremental_pairs import IncrementalPairs
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, cluster, instance
@@ -87,8 +87,8 @@ def test_incremental_scores_rank_first_what_the_kernel_ranks_first(
     Equal instances are placed until no node accepts one more; few choices are too close to decide.
     """
     monkeypatch.setattr(incremental_pairs, "FEW_PAIRS", 1 + seed % 2)
-    monkeypatch.setattr(incremental_pairs, "LIFETIME", 16)
-    monkeypatch.setattr(incremental, "LIFETIME", 32)
+    monkeypatch.setattr(incremental_pairs, "PAIRS_LIFETIME", 16)
+    monkeypatch.setattr(incremental, "SINGLES_LIFETIME", 32)
     made = read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0))
     state = State(made)
     kernels = Kernels(state, [(9999, 9999)] * 100)
@@ -152,7 +152,7 @@ def test_incremental_scores_are_those_of_the_kernel(
         state.place(newcomer(template, number), nodes)
         equal.placed(nodes)
         score = kernels.make(state, range(9)).score()
-        assert seen[-1] == pytest.approx(score, abs=NOISE), number
+        assert seen[-1] == pytest.approx(score, abs=SCORE_NOISE), number
 
 
 @pytest.mark.parametrize("seed", [0, 3, 5, 7])
@@ -163,7 +163,7 @@ def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_belo
 
     The scores are computed one by one and together.
     """
-    monkeypatch.setattr(incremental_pairs, "LIFETIME", 20)
+    monkeypatch.setattr(incremental_pairs, "PAIRS_LIFETIME", 20)
     state = State(read_cluster(crowd(seed, 7), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
     equal = incremental_for(state, kernels, "drbd")
@@ -179,17 +179,21 @@ def test_incremental_scores_pairs_have_the_scores_of_the_kernel_and_none_is_belo
                 bounds |= {(p, s): alone[0][p] + alone[1][s] for p in alone[0] for s in alone[1]}
         every = np.array([nodes for _, nodes in ranked])
         singly = [equal._score_of(*nodes) for _, nodes in ranked]
-        assert np.abs(equal._scores(*every.T) - singly).max() < NOISE
+        assert np.abs(equal._scores(*every.T) - singly).max() < SCORE_NOISE
         for one, (score, nodes) in zip(singly, ranked):
-            assert round(one, DECIMALS) == pytest.approx(score, abs=1.1 * 10.0**-DECIMALS)
-            assert bounds.pop(nodes) <= one + NOISE, nodes
+            assert round(one, SCORE_DECIMALS) == pytest.approx(
+                score, abs=1.1 * 10.0**-SCORE_DECIMALS
+            )
+            assert bounds.pop(nodes) <= one + SCORE_NOISE, nodes
         rejected = [equal._score_of(*nodes) for nodes in bounds]
         assert all(score == np.inf for score in rejected)
         nodes = ranked[0][1] if number % 3 else Random(number).choice(ranked)[1]
         before = equal._score_of(*nodes)
         state.place(newcomer("drbd", number), nodes)
         equal.placed(nodes)
-        assert before == pytest.approx(kernels.make(state, range(7)).score(), abs=NOISE), number
+        assert before == pytest.approx(kernels.make(state, range(7)).score(), abs=SCORE_NOISE), (
+            number
+        )
 
 
 def test_choice_depends_on_rounded_scores() -> None:
@@ -206,7 +210,7 @@ def test_placements_one_by_one_are_those_that_the_kernel_ranks_first(
     seed: int, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Placements one by one are those that the kernel ranks first, until no node is left."""
-    monkeypatch.setattr(incremental, "LIFETIME", 64)
+    monkeypatch.setattr(incremental, "SINGLES_LIFETIME", 64)
     state = State(read_cluster(crowd(seed, 4 + seed % 5), Reading(static_kvm_memory=0)))
     kernels = Kernels(state, [(9999, 9999)] * 100)
     equal = incremental_for(state, kernels, template)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-DELAY = 10.0
+REPAIR_DELAY = 10.0
 """Seconds that a repair waits by default, so that its tag can be written first."""
 
 RULE = "-" * len("Instance status count")
@@ -53,7 +53,7 @@ def run(given: Given) -> int:
     own = Repair()
     own.no_config = True
     own.luxi = "" if given.luxi in (None, True) else given.luxi
-    own.job_delay = DELAY if given.job_delay is None else given.job_delay
+    own.job_delay = REPAIR_DELAY if given.job_delay is None else given.job_delay
     own.reason = given.reason or own.reason
     own.dry_run = bool(given.dry_run)
     own.execute = not own.dry_run

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["syntax_error"]
 
-CONTEXT = 8
+ERROR_CONTEXT = 8
 """The most characters of the text after an error that a message shows."""
 
 BLANK = re.compile(r"\s*")
@@ -36,7 +36,7 @@ def syntax_error(text: str) -> str:
     except _Wrong as wrong:
         return str(wrong)
     rest = text[scan.blanks() :]
-    return f"Invalid tokens at end of JSON string: {dumps(rest[:CONTEXT])}" if rest else ""
+    return f"Invalid tokens at end of JSON string: {dumps(rest[:ERROR_CONTEXT])}" if rest else ""
 
 
 class _Scan:
@@ -75,7 +75,7 @@ class _Scan:
 
     def _fail(self, problem: str, at: int | None = None) -> Never:
         place = self._at if at is None else at
-        raise _Wrong(problem + self._text[place : place + CONTEXT])
+        raise _Wrong(problem + self._text[place : place + ERROR_CONTEXT])
 
     def _number(self) -> None:
         match = NUMBER.match(self._text, self._at)

@@ -30,7 +30,7 @@ from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.compat.releases import followed_release
 from iallocator.errors import IallocatorError
 from iallocator.files import read_file
-from iallocator.live.rapi import PORT
+from iallocator.live.rapi import RAPI_PORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,5 +195,5 @@ def connection_problem(error: BaseException, rapi: str) -> str:
         code = "CurlOperationTimeout"
     else:
         code = "CurlCouldntConnect"
-    address = rapi if ":" in rapi else f"https://{rapi}:{PORT}"
+    address = rapi if ":" in rapi else f"https://{rapi}:{RAPI_PORT}"
     return f"Curl error for '{address}/2/groups?bulk=1', error {code}"

@@ -12,7 +12,7 @@ from functools import cached_property
 from iallocator.constraints.rows import AffinityRows
 from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.constraints import TOGETHER
-from iallocator.placement.results import POLICY_RANK, RELUCTANCE
+from iallocator.placement.results import POLICY_PENALTY, POLICY_RANK
 from iallocator.placement.several.joint import equivalence_key
 from iallocator.placement.several.sequence import JointResult, make_as_allowed
 from iallocator.scoring.candidates import ListedCandidates
@@ -245,7 +245,7 @@ def places_of_move(
         cost: float = rank
         score = scores.get(nodes, cost)
         group = context.cluster.nodes[nodes[0]].group
-        reluctance = 0.0 if group is own else RELUCTANCE * POLICY_RANK[group.alloc_policy]
+        reluctance = 0.0 if group is own else POLICY_PENALTY * POLICY_RANK[group.alloc_policy]
         yield score, cost - score + reluctance, nodes
 
 

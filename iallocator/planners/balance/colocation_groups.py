@@ -14,7 +14,7 @@ from iallocator.model.moves import Move
 from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to, possible
 from iallocator.planners.balance.scan.affinity import AffinityCosts
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     """Sort key of repairing moves: the change of violated constraints, the score, a position."""
 
 
-HOPELESS = -1e18
+NO_MOVE_GAIN = -1e18
 """The gain of colocation groups that have no legal move: less than any other gain."""
 
-WIDEST = 64
+MOST_JOINT_GROUPS = 64
 """The largest number of colocation groups of one failure domain that are moved together."""
 
 
@@ -88,7 +88,7 @@ class ColocationMoves:
         if wide is None:
             wide = tuple(dict.fromkeys(map(self._group_of, sorted(together))))
             self._wide[id(together)] = wide
-        return [own, wide] if 1 < len(wide) <= WIDEST else [own]
+        return [own, wide] if 1 < len(wide) <= MOST_JOINT_GROUPS else [own]
 
     def _group_of(self, name: str) -> Names:
         """Return the names in the colocation group of an instance, including its own name."""
@@ -115,7 +115,7 @@ class ColocationMoves:
         for groups in sorted(self._gains, key=lambda groups: -self._gains[groups]):
             if self._gains[groups] <= (lowest[0] if lowest else floor):
                 break
-            self._gains[groups] = HOPELESS
+            self._gains[groups] = NO_MOVE_GAIN
             for move in self._moves(groups):
                 if move.copied > budget or len(move.moves) > count:
                     continue
@@ -139,7 +139,7 @@ class ColocationMoves:
             for move in self._moves(groups)
             if move.copied <= budget and len(move.moves) <= count
         ]
-        return sorted(moves, key=lambda move: round(move.score, DECIMALS))[:most]
+        return sorted(moves, key=lambda move: round(move.score, SCORE_DECIMALS))[:most]
 
     def repairing(self, budget: float, count: float) -> ScoredMoves | None:
         """Return the moves that lower the number of violated hard constraints most; or None.
@@ -174,7 +174,7 @@ class ColocationMoves:
             for move in self._moves(groups, None if target is None else (target,)):
                 if move.copied > budget or len(move.moves) > count or move.violated >= now:
                     continue
-                key = move.violated - now, round(move.score, DECIMALS), place
+                key = move.violated - now, round(move.score, SCORE_DECIMALS), place
                 if (best is None or key < best[0]) and self._keeps_n1():
                     best = key, move
         return best[1] if best else None

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Chains", "EverySwap", "Swaps", "allowed_move", "move_to"]
 
-PARKS = 3
+THIRD_NODES_TRIED = 3
 """The number of third nodes that are tried for a swap, those with most free memory first."""
 
-VISITED = 60
+MOST_VISITED_STATES = 60
 """The largest number of states that a tabu search visits."""
 
 VISITED_CELLS = 60_000
@@ -54,10 +54,10 @@ VISITED_CELLS = 60_000
 FIRST_MOVES_TRIED = 40
 """The number of moves from one state that a tabu search considers, the best ones first."""
 
-MOST_NODES = 500
+MOST_COMPOUND_NODES = 500
 """Groups with more nodes have no compound moves: the size of a table is nodes squared."""
 
-TENURE = 3
+TABU_TENURE = 3
 """The least number of states during which an instance may not return to nodes that it left."""
 
 
@@ -155,7 +155,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         parks.sort(key=lambda index: -state.row(index)[0])
         for one, other in ((first, second), (second, first)):
             instance, at, to = one
-            for park in parks[:PARKS]:
+            for park in parks[:THIRD_NODES_TRIED]:
                 if park in state.where[instance.name]:
                     continue
                 parked = ((instance, at, park), other, (instance, park, to))
@@ -200,7 +200,7 @@ def _can_be_compound(builder: PlanBuilder) -> bool:
     """Return whether swaps and chains are tried: two instances can move, on few enough nodes."""
     problem = builder.problem
     movable = sum(one.kind.planners_move for one in problem.instances)
-    return movable > 1 and len(problem.scope) <= MOST_NODES
+    return movable > 1 and len(problem.scope) <= MOST_COMPOUND_NODES
 
 
 def _make(builder: PlanBuilder, move: Move) -> bool:
@@ -239,7 +239,7 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
         """Return moves that lower the score enough, found by tabu search; None without any."""
         instances = state.problem.instances
         cells = max(1, len(instances) * len(state.problem.scope))
-        visits = min(VISITED, VISITED_CELLS // cells)
+        visits = min(MOST_VISITED_STATES, VISITED_CELLS // cells)
         if state.moves_left() < 2 or visits < 2 or not _can_be_compound(state):
             return None
         where = state.state.where
@@ -291,7 +291,9 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
                 present[position[last.instance.name]] = last.before
                 continue
             visited.add(after)
-            tabu[move.instance.name, move.before] = visit + TENURE + len(path) % (TENURE + 1)
+            tabu[move.instance.name, move.before] = (
+                visit + TABU_TENURE + len(path) % (TABU_TENURE + 1)
+            )
             builder.try_out(lowest)
             present[place] = move.after
             path.append(move)

@@ -32,7 +32,7 @@ from iallocator.planners.search import (
     Neighbourhood,
 )
 from iallocator.scoring.scalar import score_of
-from iallocator.tolerances import GAIN
+from iallocator.tolerances import GAIN_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class Descent:
         self._search: Search = LocalSearch(
             [*first, self._best_move, *compound, Repair(groups, self._repairs)],
             _objective,
-            Acceptance(self._ended, builder.keeps_n1, GAIN / 2),
+            Acceptance(self._ended, builder.keeps_n1, GAIN_TOLERANCE / 2),
             limits.deadline,
         )
 

@@ -29,11 +29,11 @@ __all__ = ["MOST_PLACEMENTS", "least_of_all"]
 MOST_PLACEMENTS = 400_000
 """The largest number of placements that are enumerated, in about two seconds."""
 
-PLACEMENTS_AT_ONCE = 4096
+EVALUATED_AT_ONCE = 4096
 """The number of placements that one array operation evaluates."""
 
-NODES = 32
-"""The largest number of nodes of a group; arrays have `PLACEMENTS_AT_ONCE` × nodes² numbers."""
+ENUMERATED_NODES = 32
+"""The largest number of nodes of a group; arrays have `EVALUATED_AT_ONCE` × nodes² numbers."""
 
 
 class _Choices:
@@ -73,11 +73,11 @@ def _sums(one: Floats, other: Floats) -> Floats:
 def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
     """Return the lowest score of all placements; None if they are not enumerated.
 
-    They are not enumerated if there are more than `MOST_PLACEMENTS`, or more than `NODES` nodes, or
-    if amounts of spindles are no sums. `fixed`: for each statistic, a lower bound of its term if it
-    is a sum over the nodes.
+    The placements are not enumerated if there are more than `MOST_PLACEMENTS`, or more than
+    `ENUMERATED_NODES` nodes, or if amounts of spindles are no sums. `fixed`: for each statistic, a
+    lower bound of its term if it is a sum over the nodes.
     """
-    if len(model.scope) > NODES:
+    if len(model.scope) > ENUMERATED_NODES:
         return None
     if sum(len(parts) > 0 for parts in model.parts) > MOST_PLACEMENTS.bit_length():
         return None  # with two places for each, there are too many placements
@@ -90,7 +90,7 @@ def least_of_all(model: ScoreModel, fixed: Sequence[float]) -> float | None:
     choices.sort(key=lambda one: len(one.costs))
     count, nodes = len(model.online), len(model.scope)
     tail = _Choices(np.zeros((1, len(COLUMNS), count)), np.zeros((1, count, nodes)), np.zeros(1))
-    while choices and len(tail.costs) * len(choices[-1].costs) <= PLACEMENTS_AT_ONCE:
+    while choices and len(tail.costs) * len(choices[-1].costs) <= EVALUATED_AT_ONCE:
         tail = tail.times(choices.pop())
     tail.peers += model.fixed_peers()
     evaluate = _evaluation(model, fixed)

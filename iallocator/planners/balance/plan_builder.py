@@ -6,7 +6,7 @@ from math import inf
 
 from iallocator.model.moves import replay, traffic
 from iallocator.planners.plan import Plan, PlanEntry, ends_of_colocation_groups
-from iallocator.tolerances import GAIN
+from iallocator.tolerances import GAIN_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class PlanBuilder:
 
     def rounding(self) -> float:
         """Return the largest difference of scores that can be a rounding error."""
-        return GAIN * max(1.0, abs(self.score))
+        return GAIN_TOLERANCE * max(1.0, abs(self.score))
 
     def gain(self, scored: ScoredMoves) -> float:
         """Return by how much the moves `scored` lower the score; negative if they raise it."""

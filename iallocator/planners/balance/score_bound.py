@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["least_score"]
 
-SAFETY = 1e-12
+BOUND_SAFETY = 1e-12
 """A share of the bound, and an amount of the score, that are subtracted for rounding errors."""
 
 
@@ -69,7 +69,7 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     exact = least_of_all(model, fixed)
     if exact is not None:
         bound = max(bound, exact)
-    return max(0.0, bound * (1 - SAFETY) - SAFETY)
+    return max(0.0, bound * (1 - BOUND_SAFETY) - BOUND_SAFETY)
 
 
 def _spread(model: ScoreModel, k: int) -> Spread | None:

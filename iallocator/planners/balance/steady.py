@@ -30,7 +30,7 @@ from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import length_reached
 from iallocator.planners.search import LOCAL_OPTIMUM, Acceptance, LocalSearch, Neighbourhood
 from iallocator.scoring.scalar import score_of
-from iallocator.tolerances import VARIANCE
+from iallocator.tolerances import VARIANCE_TOLERANCE
 from iallocator.units import DAY, GIB, HOUR
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ LEVEL_HALF_LIFE = DAY
 Loads change within days. The shape of the day changes less and needs more samples.
 """
 
-CORRELATED = 2.0
+CORRELATED_SAMPLES = 2.0
 """The number of samples that count as one for the variance of a level, as noise is correlated."""
 
-WIDTH = 1.5
+HOUR_WEIGHT_WIDTH = 1.5
 """The standard deviation, in hours, of the weight of a sample by its distance from an hour."""
 
-PRIOR = 1.0
+PRIOR_SAMPLES = 1.0
 """The number of samples by which the mean of all hours is weighted in the profile of an hour."""
 
 LEAST_SAMPLES = 3
@@ -78,16 +78,16 @@ RELIEF_SAMPLES = 2
 RELIEF_HISTORY = 1.0
 """The hours that the history must span before an overloaded node is relieved."""
 
-RELIEVED = 0.1
+RELIEVED_DISTANCE = 0.1
 """Distance from the overload limit, as a share of a node, that the target of a relief keeps."""
 
-BARELY = 0.04
-"""Distance from the overload limit that is enough if no node can keep `RELIEVED`.
+BARELY_RELIEVED = 0.04
+"""Distance from the overload limit that is enough if no node can keep `RELIEVED_DISTANCE`.
 
 Relief ends when the busy node is this far below the overload limit.
 """
 
-CAUTION = 2.0
+CAUTION_FACTOR = 2.0
 """Standard deviations of samples that are added to node loads while the history is short.
 
 A profile of a few hours does not predict the peak of the day. So relief begins below the limit.
@@ -312,9 +312,9 @@ class SteadyPolicy:
         mean = np.divide(weights @ filled, total, out=np.zeros(len(total)), where=total > 0)
         distance = np.abs(times[:, None] % DAY / HOUR - (np.arange(24) + 0.5))
         distance = np.minimum(distance, 24 - distance)
-        near = weights[:, None] * np.exp(-0.5 * (distance / WIDTH) ** 2)
+        near = weights[:, None] * np.exp(-0.5 * (distance / HOUR_WEIGHT_WIDTH) ** 2)
         amount = near.T @ known
-        loads = ((near.T @ filled + PRIOR * mean) / (amount + PRIOR)).T
+        loads = ((near.T @ filled + PRIOR_SAMPLES * mean) / (amount + PRIOR_SAMPLES)).T
         expected = loads.T[(times % DAY // HOUR).astype(int)]
         errors = weights @ np.where(known, values - expected, 0.0) ** 2
         variance = np.divide(errors, total, out=np.zeros(len(total)), where=total > 0)
@@ -323,10 +323,10 @@ class SteadyPolicy:
         shift = np.zeros(len(total))
         np.divide(recent @ filled - predicted, predicted, out=shift, where=predicted > 0)
         doubt = np.divide(
-            CORRELATED * variance * (recent**2 * counts[hour] @ known), predicted**2,
+            CORRELATED_SAMPLES * variance * (recent**2 * counts[hour] @ known), predicted**2,
             out=np.ones(len(total)), where=predicted > 0,
         )  # fmt: skip
-        level = 1 + shift**3 / np.maximum(shift**2 + doubt, VARIANCE)
+        level = 1 + shift**3 / np.maximum(shift**2 + doubt, VARIANCE_TOLERANCE)
         return Profile(np.asarray(loads * level[:, None]), variance)
 
 
@@ -458,7 +458,7 @@ class _Loads:
 
         The first column is measured: the mean of the last hour. If rounds are rare, a column
         follows for each hour until the next round, from the profile of all samples. While the
-        history is short, `CAUTION` deviations are added.
+        history is short, `CAUTION_FACTOR` deviations are added.
         """
         latest = self.of_nodes(state, np.nan_to_num(self.latest).T).mean(axis=1)
         ahead = self.of_nodes(state, self.profiles[0].loads[:, self.ahead])
@@ -473,24 +473,25 @@ class _Loads:
     def overloaded(self, state: State) -> list[int]:
         """Return the nodes with a load that stays above the overload limit, by index.
 
-        The mean of the last hour is above the limit, and the last sample is at most `BARELY` below
-        it. If the last hour has only one sample, the older samples must predict a high load at this
-        hour of the day, too. If rounds are rare, a node is also overloaded if its load comes closer
-        than `BARELY` to the limit in some hour until the next round: by the profile of all samples,
-        and by that of older samples unless the history is short. While the history is short,
-        `CAUTION` deviations are added to all loads.
+        The mean of the last hour is above the limit, and the last sample is at most
+        `BARELY_RELIEVED` below it. If the last hour has only one sample, the older samples must
+        predict a high load at this hour of the day, too. If rounds are rare, a node is also
+        overloaded if its load comes closer than `BARELY_RELIEVED` to the limit in some hour until
+        the next round: by the profile of all samples, and by that of older samples unless the
+        history is short. While the history is short, `CAUTION_FACTOR` standard deviations are added
+        to all loads.
         """
         caution = self._caution(state)[:, None]
         latest = self.of_nodes(state, np.nan_to_num(self.latest).T) + caution
-        high = (latest.mean(axis=1) > self.limit) & (latest[:, -1] > self.limit - BARELY)
+        high = (latest.mean(axis=1) > self.limit) & (latest[:, -1] > self.limit - BARELY_RELIEVED)
         older = self.of_nodes(state, self.profiles[1].loads) + caution
         if len(self.latest) < 2:
-            high &= older[:, self.hour] > self.limit - RELIEVED / 2
+            high &= older[:, self.hour] > self.limit - RELIEVED_DISTANCE / 2
         if self.ahead:
             ahead = self.imminent(state)[:, 1:]
             if not self.short:
                 ahead = np.minimum(ahead, older[:, self.ahead])
-            high |= ahead.max(axis=1) > self.limit - BARELY
+            high |= ahead.max(axis=1) > self.limit - BARELY_RELIEVED
         return [index for k, index in enumerate(self.scope) if high[k]]
 
     def _caution(self, state: State) -> Floats:
@@ -498,7 +499,7 @@ class _Loads:
         if not self.short:
             return np.zeros(len(self.scope))
         variance = self._expected(state, self.profiles[0]).variance
-        return np.asarray(CAUTION * np.sqrt(np.maximum(variance, 0.0)))
+        return np.asarray(CAUTION_FACTOR * np.sqrt(np.maximum(variance, 0.0)))
 
 
 class SteadyMove(Neighbourhood[PlanBuilder, Step]):
@@ -600,11 +601,13 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         """Return moves off busy nodes, each with its objective.
 
         The first number is 1 if the move violates no further soft constraint, else 0. The second
-        is 1 if the target keeps the distance `RELIEVED`, else 0. The third is the gain.
+        is 1 if the target keeps the distance `RELIEVED_DISTANCE`, else 0. The third is the gain.
         """
         loads, limits, state = self._loads, self._policy.limits, builder.state
         nodes = loads.imminent(state)
-        full = [n for n in self._full if nodes[loads.place[n]].max() > loads.limit - BARELY]
+        full = [
+            n for n in self._full if nodes[loads.place[n]].max() > loads.limit - BARELY_RELIEVED
+        ]
         expected = loads.expected(state) if full else []
         moves: list[tuple[Objective, Move]] = []
         for one in self._candidates(builder) if full else ():
@@ -616,8 +619,8 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
             worse = self._worsening(builder, one)
             for k, target in enumerate(loads.scope):
                 after = float((nodes[k] + own * loads.share[k]).max())
-                if target != source and after <= loads.limit - BARELY:
-                    free = float(after <= loads.limit - RELIEVED)
+                if target != source and after <= loads.limit - BARELY_RELIEVED:
+                    free = float(after <= loads.limit - RELIEVED_DISTANCE)
                     for move in self._moves(builder, one, target):
                         cost = move.copied / GIB * limits.gib_cost
                         good = float(target not in worse)

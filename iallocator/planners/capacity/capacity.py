@@ -26,14 +26,14 @@ from iallocator.placement.limit_policy import LimitPolicy
 from iallocator.placement.nearest import RolesTested, closest
 from iallocator.placement.what_if import WhatIf
 from iallocator.planners.capacity.fill import (
-    CANDIDATES,
+    EXPECTED_INSTANCES,
     Allocation,
     FillResult,
     fill,
     fill_tiered,
     likely_reason,
 )
-from iallocator.planners.capacity.most import MOST_NEW_INSTANCES, most_equal
+from iallocator.planners.capacity.most import MOST_PROGRAM_INSTANCES, most_equal
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.usage import Figures, Totals
@@ -101,7 +101,7 @@ def is_endless(
     )
 
 
-SEARCH_SECONDS = 1.0
+FILL_SEARCH_SECONDS = 1.0
 """The time for the integer program, in seconds of work of a usual machine."""
 
 TIERED_AGAIN = 1_000
@@ -357,7 +357,7 @@ class _Study:
         state = State(cluster)
         count = len(cluster.nodes)
         pairs = sum(len(g.nodes) ** 2 for g in cluster.groups) * (wants.standard.nodes == 2)
-        self._kernels = Kernels(state, [(count, pairs)] * CANDIDATES, wants.rules.min_disk)
+        self._kernels = Kernels(state, [(count, pairs)] * EXPECTED_INSTANCES, wants.rules.min_disk)
         self._kernels.many = True
         score = self._kernels.make(state, range(len(cluster.nodes))).score()
         self._report = CapacityReport(
@@ -501,7 +501,9 @@ class _Study:
             return False  # the memory that such a node reserves is not checked
         wants = self._wants
         searches = wants.extent.searches and wants.rules.behaviour.searches
-        return searches and len(filling.placed) <= MOST_NEW_INSTANCES * wants.extent.thoroughness
+        return (
+            searches and len(filling.placed) <= MOST_PROGRAM_INSTANCES * wants.extent.thoroughness
+        )
 
     def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> int | None:
         """Add instances to `filling`, of the same sizes, if exact search finds placements for them.
@@ -541,7 +543,7 @@ class _Study:
             lambda number: site.another(first, number, self._names(number)),
             known,
             limit,
-            Deadline.of_search(SEARCH_SECONDS * self._wants.extent.thoroughness),
+            Deadline.of_search(FILL_SEARCH_SECONDS * self._wants.extent.thoroughness),
             self._wants.extent.thoroughness,
         )
         if most.nodes is not None:

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.trend import Trend
 
 __all__ = [
-    "NOTHING", "WINDOW", "DemandSample", "FullForecast", "GroupDemand", "daily", "demand_of",
+    "NOTHING", "SAMPLE_WINDOW", "DemandSample", "FullForecast", "GroupDemand", "daily", "demand_of",
     "demand_of_instance", "too_few",
 ]  # fmt: skip
 
-WINDOW = 180
+SAMPLE_WINDOW = 180
 """The age in days from which samples are ignored."""
 
-HORIZON = 3650
+FORECAST_HORIZON = 3650
 """The number of days after which no date is forecast."""
 
 
@@ -78,13 +78,13 @@ def demand_of(cluster: Cluster) -> dict[str, GroupDemand]:
 
 
 def daily(samples: Iterable[DemandSample], now: float) -> list[DemandSample]:
-    """Return the last sample of each day (UTC) until `now`, without samples before the `WINDOW`.
+    """Return the last sample of each day (UTC) until `now`, of the last `SAMPLE_WINDOW` days.
 
     `now` is in seconds since 1970.
     """
     by_day: dict[int, DemandSample] = {}
     for one in sorted(samples, key=lambda sample: sample.time):
-        if now - WINDOW * DAY <= one.time <= now:
+        if now - SAMPLE_WINDOW * DAY <= one.time <= now:
             by_day[int(one.time // DAY)] = one
     return list(by_day.values())
 
@@ -177,8 +177,8 @@ class FullForecast:
         return min(known) if known else None
 
     def date(self, days: float | None) -> str | None:
-        """Return the date after `days` days; None if `days` is None, or is beyond the `HORIZON`."""
-        if days is None or days > HORIZON:
+        """Return the date after `days` days; None if `days` is None or above `FORECAST_HORIZON`."""
+        if days is None or days > FORECAST_HORIZON:
             return None
         return _moment(self._now + days * DAY)[:10]
 

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.site import Amounts, CapacityState, Failures, Size
 
 __all__ = [
-    "ENOUGH", "Allocation", "FillResult", "Rejections", "fill", "fill_tiered", "likely_reason",
+    "LIMIT_REACHED", "Allocation", "FillResult", "Rejections", "fill", "fill_tiered",
+    "likely_reason",
 ]  # fmt: skip
 
-ENOUGH = "as many instances as allowed"
+LIMIT_REACHED = "as many instances as allowed"
 
-CANDIDATES = 1000
+EXPECTED_INSTANCES = 1000
 """The assumed number of instances, which decides whether scores are computed in arrays."""
 
 INSTANCES_WORTH_KEEPING = 3
@@ -126,7 +127,7 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
         if limit is not None and number >= limit:
             if filling.spends:
                 _, filling.failures = site.find(coming(0))
-            filling.ended = ENOUGH
+            filling.ended = LIMIT_REACHED
             return False
         instance = coming(0)
         if number - start == INSTANCES_WORTH_KEEPING:
@@ -152,7 +153,7 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
 MOST_AT_ONCE = 1024
 """The largest number of sizes that one search decides as rejected by N+1."""
 
-AT_ONCE = 32
+SIZES_AT_ONCE = 32
 """The largest number of sizes for which global N+1 is checked at once; a power of two."""
 
 
@@ -172,7 +173,7 @@ class Rejections:
         self._roomy: set[tuple[Amounts, bool]] = set()
         # The number of sizes that `alike` leaves out after a search that found none
         self._pause, self._patience = 0, 1
-        self._reach = AT_ONCE
+        self._reach = SIZES_AT_ONCE
         self._bounds = [
             (bound.memory, bound.disk, bound.cpus, bound.spindles)
             for group, _ in site.groups
@@ -240,8 +241,8 @@ class Rejections:
             instances = [probe, *(self.probe(one) for one in smaller if one is not None)]
             steps = max(0, site.n1.rejected_down(instances, nodes) - 1)
             grown = min(8 * self._reach, MOST_AT_ONCE)
-            self._reach = grown if steps >= self._reach else AT_ONCE
-        self._patience = 1 if steps else min(2 * self._patience, AT_ONCE)
+            self._reach = grown if steps >= self._reach else SIZES_AT_ONCE
+        self._patience = 1 if steps else min(2 * self._patience, SIZES_AT_ONCE)
         self._pause = self._patience
         return steps
 
@@ -263,8 +264,8 @@ class Rejections:
         `steps` is the number of sizes checked so far. The more it is, the more sizes are prepared,
         because the number of sizes to check is either small or very large.
         """
-        count = min(steps, AT_ONCE)
-        if steps & (steps - 1) and (steps < AT_ONCE or steps % AT_ONCE):
+        count = min(steps, SIZES_AT_ONCE)
+        if steps & (steps - 1) and (steps < SIZES_AT_ONCE or steps % SIZES_AT_ONCE):
             return
         sizes = [size, *(size.smaller(reason, number) for number in range(1, count))]
         fresh = [one for one in sizes if one and (one.amounts(), every) not in self._known]
@@ -442,5 +443,5 @@ def fill_tiered(site: CapacityState, size: Size, filling: FillResult, limit: int
     while current is not None and tiers.fills(current):
         current = tiers.next_size(current)
     unspent = filling.spends and limit is not None and len(filling.placed) < limit
-    if unspent and filling.ended == ENOUGH:
+    if unspent and filling.ended == LIMIT_REACHED:
         filling.ended = ""  # the rest of the limit is for the next interval of the policy

@@ -16,7 +16,7 @@ from iallocator.deadline import check
 from iallocator.handlers.allocate import allocation_request
 from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
-from iallocator.planners.capacity.fill import CANDIDATES, likely_reason
+from iallocator.planners.capacity.fill import EXPECTED_INSTANCES, likely_reason
 from iallocator.planners.capacity.site import added
 from iallocator.requests import Allocate
 from iallocator.scoring import Kernels
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     Past = tuple[Allocate, Settings]
     """A request for a new instance, and its settings."""
 
-__all__ = ["ORDERS", "Forecast", "Site"]
+__all__ = ["FORECAST_ORDERS", "Forecast", "Site"]
 
-ORDERS = 9
+FORECAST_ORDERS = 9
 """The number of random orders in which the cluster is filled."""
 
 FIRST_COPIES = 64
@@ -84,8 +84,8 @@ class Forecast:
         self.interrupted = False
 
     def run(self, limit: int | None) -> None:
-        """Fill the cluster in `ORDERS` random orders, with at most `limit` instances in each."""
-        for order in range(ORDERS):
+        """Fill the cluster in several random orders, with at most `limit` instances in each."""
+        for order in range(FORECAST_ORDERS):
             filling = _Filling(self._site, Random(order))
             reason = ""
             while not reason:
@@ -174,7 +174,7 @@ class Site:
         nodes = len(self.cluster.nodes)
         pairs = any(one.instance.required_nodes == 2 for one, _ in self.past)
         squares = sum(len(group.nodes) ** 2 for group in self.cluster.groups) * pairs
-        counts = [(nodes, squares)] * CANDIDATES
+        counts = [(nodes, squares)] * EXPECTED_INSTANCES
         context = Context(self.cluster, settings, counts, coming)
         context.kernels = Kernels(context.state, counts, self.min_disk)
         context.kernels.many = True

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-__all__ = ["MOST_NEW_INSTANCES", "MostEqual", "most_equal"]
+__all__ = ["MOST_PROGRAM_INSTANCES", "MostEqual", "most_equal"]
 
-LARGEST_PROGRAM = 1_200
+LARGEST_FILL_PROGRAM = 1_200
 """The largest number of choices of a program that is solved.
 
 The factor of the thoroughness multiplies this number and the other limits below.
@@ -48,7 +48,7 @@ The factor of the thoroughness multiplies this number and the other limits below
 SOLUTIONS_CHECKED = 8
 """The largest number of solutions that are checked."""
 
-MOST_NEW_INSTANCES = 300
+MOST_PROGRAM_INSTANCES = 300
 """The largest number of new instances with a program; with more, one more hardly matters."""
 
 LEFT_OUT = ("left out",)
@@ -109,7 +109,7 @@ def most_equal(
     if highest <= known:
         proved = bound <= known and program.counts_memory
         return MostEqual(None, True, known if proved else known_bound)
-    if highest > MOST_NEW_INSTANCES * thoroughness or not available() or budget.must_end:
+    if highest > MOST_PROGRAM_INSTANCES * thoroughness or not available() or budget.must_end:
         return MostEqual(None, False, known_bound)
     problem = program.problem(highest)
     if problem is None:
@@ -228,7 +228,7 @@ class _Program:
         for failure, tolerance in self._failing.items():
             check()
             RestartRows(problem, failure, tolerance).add(kind, self._first)
-            if problem.size > LARGEST_PROGRAM * self._thoroughness:
+            if problem.size > LARGEST_FILL_PROGRAM * self._thoroughness:
                 return None
         return problem
 

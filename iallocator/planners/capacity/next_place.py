@@ -33,7 +33,7 @@ UNCERTAIN_PLACEMENTS = 16
 FEW_AHEAD = 4
 """The least number of placements simulated in advance after a wrong guess; about as fast as one."""
 
-AROUND = 32
+NODES_AFTER_WRONG_GUESS = 32
 """The number of nodes that are checked at once after a wrong guess."""
 
 
@@ -86,7 +86,7 @@ class NextPlace:
                     self._ahead = min(2 * self._ahead, MOST_AHEAD)
                 else:
                     self._ahead = max(FEW_AHEAD, known + 1)
-                    speculation.refute_on_other_nodes(self._scores.nearest(AROUND))
+                    speculation.refute_on_other_nodes(self._scores.nearest(NODES_AFTER_WRONG_GUESS))
                 if known:
                     return [(node,) for node in guessed[:known]]
         best = self._scores.best()

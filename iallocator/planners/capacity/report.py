@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.constraints.table import REASONS
-from iallocator.errors import NAMES
+from iallocator.errors import MOST_NAMES
 from iallocator.units import shortest
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ def tiers(run: Run) -> list[tuple[Size, int]]:
 def end_of(study: CapacityReport, run: Run) -> str:
     """Return in one line why the filling `run` placed no more instances."""
     if study.failing:
-        some = ", ".join(study.failing[:NAMES]) + ", ..." * (len(study.failing) > NAMES)
+        some = ", ".join(study.failing[:MOST_NAMES]) + ", ..." * (len(study.failing) > MOST_NAMES)
         return (
             f"the cluster is not N+1 compliant (failing nodes: {len(study.failing)}, {some}), "
             "so no instance is added; --accept-existing-errors adds some"

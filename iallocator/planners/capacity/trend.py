@@ -26,13 +26,13 @@ __all__ = ["LEAST_DAYS", "LEAST_POINTS", "Trend", "trend_of"]
 LEAST_POINTS, LEAST_DAYS = 8, 14
 """A trend needs this number of points, and this number of days from first to last."""
 
-WEEK = 7
+WEEK_DAYS = 7
 """The least length of a part of the time, in days."""
 
 LEAST_PARTS = 4
 """The least number of parts of the time; below four weeks, parts are shorter than a week."""
 
-QUANTILE = 1.6448536269514722
+NORMAL_QUANTILE = 1.6448536269514722
 """A quantile of the normal distribution: 90 % of the values are between it and its negative."""
 
 
@@ -63,7 +63,7 @@ def trend_of(points: Sequence[tuple[float, float]]) -> Trend:
         for k, (day, earlier) in enumerate(points)
         for then, later in points[k + 1 :]
     )
-    parts = max(LEAST_PARTS, floor((last - first) / WEEK))
+    parts = max(LEAST_PARTS, floor((last - first) / WEEK_DAYS))
     length = (last - first) / parts
     ends = [_value(points, first + k * length) for k in range(parts + 1)]
     growths = [(after - before) / length for before, after in pairwise(ends)]
@@ -85,7 +85,7 @@ def _student(freedom: int) -> float:
     `freedom` is 3 or more. Source: the expansion of Cornish and Fisher, see Abramowitz and Stegun,
     26.7.5. The error is below 0.3 %.
     """
-    z = QUANTILE
+    z = NORMAL_QUANTILE
     return (
         z
         + (z**3 + z) / (4 * freedom)

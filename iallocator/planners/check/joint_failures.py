@@ -11,7 +11,7 @@ from itertools import islice
 from math import comb
 
 from iallocator.deadline import Deadline
-from iallocator.n1 import PAIR, Rules, UndecidedError
+from iallocator.n1 import PAIR_SIZE, Rules, UndecidedError
 from iallocator.n1.tolerance import FailureTolerance
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ __all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_fail
 RULES = "no-new"
 """The mode of N+1 in which only online nodes take over, as in a real failure."""
 
-WRITTEN = 10
+FAILURES_PER_MOVE_TIME = 10
 """The number of failures that are written in the time that one move of a plan takes."""
 
 
@@ -129,7 +129,7 @@ class SetsFound:
         return (
             0
             if self._interacting is None
-            else comb(len(nodes), PAIR) - self._interacting.count(nodes)
+            else comb(len(nodes), PAIR_SIZE) - self._interacting.count(nodes)
         )
 
     def add_tolerated(self, count: int) -> None:
@@ -198,7 +198,9 @@ class SetsFound:
             pairs = (self._both(first, last) for last in known if last != first)
             failures += islice(filter(None, pairs), most)
         failures = nsmallest(
-            most * PAIR, failures, key=lambda one: (-len(one.lost or ()), -one.memory, one.nodes)
+            most * PAIR_SIZE,
+            failures,
+            key=lambda one: (-len(one.lost or ()), -one.memory, one.nodes),
         )
         return list({tuple(one.nodes): one for one in failures}.values())[:most]
 
@@ -306,13 +308,13 @@ def examine_failures(
     ]
     online = [index for index, node in enumerate(cluster.nodes) if node.online]
     sets = None
-    if size == PAIR:
+    if size == PAIR_SIZE:
         # All pairs of nodes
         interacting = failures.interacting(online)
         tolerated = failures.tolerated_pairs(interacting, deadline)
-        apart = comb(len(online), PAIR) > interacting.count(set(online))
+        apart = comb(len(online), PAIR_SIZE) > interacting.count(set(online))
         alone = [_failure(failures, (index,), deadline) for index in online] if apart else ()
-        sets = SetsFound(online, PAIR, interacting, alone)
+        sets = SetsFound(online, PAIR_SIZE, interacting, alone)
         sets.add_tolerated(tolerated.count())
         pairs = (
             _failure(failures, (first, last), deadline)
@@ -332,7 +334,7 @@ def _leaving_time(found: Iterable[Failure], deadline: Deadline) -> Iterator[Fail
     for one in found:
         if one.lost:
             losing += 1
-            if losing % WRITTEN == 0:
+            if losing % FAILURES_PER_MOVE_TIME == 0:
                 deadline.spare(1)
         yield one
 

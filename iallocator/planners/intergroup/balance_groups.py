@@ -30,7 +30,7 @@ from iallocator.planners.search import (
     LocalSearch,
     Neighbourhood,
 )
-from iallocator.tolerances import DECIMALS, SCORE
+from iallocator.tolerances import SCORE_DECIMALS, SCORE_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -336,11 +336,11 @@ class _Balancing:
         nodes, penalised = self.groups[target].nodes, self.context.affinity.relations is not None
         for load, items in self.movable[source].items():
             if not penalised:
-                by_score.setdefault(round(scores[load], DECIMALS), []).extend(items.values())
+                by_score.setdefault(round(scores[load], SCORE_DECIMALS), []).extend(items.values())
                 continue
             for item in items.values():
                 penalty = self.penalty(item, dict.fromkeys(item.names, nodes))
-                by_score.setdefault(round(scores[load] + penalty, DECIMALS), []).append(item)
+                by_score.setdefault(round(scores[load] + penalty, SCORE_DECIMALS), []).append(item)
         for score in sorted(by_score):
             for item in sorted(by_score[score], key=lambda one: (one.copied, one.order)):
                 if (item.name, target) not in self.blocked:
@@ -462,7 +462,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
     def _between(work: _Balancing, now: float, source: int, target: int) -> _Step | None:
         """Return the best possible move from one group to another; None if none gains enough."""
         group, bounds = work.groups[target], work.bounds
-        least = max(bounds.min_gain, SCORE)
+        least = max(bounds.min_gain, SCORE_TOLERANCE)
         scores = {
             load: work.loads.score_after(load, source, target) for load in work.movable[source]
         }
@@ -472,7 +472,7 @@ class _BetweenGroups(Neighbourhood[_Balancing, _Step]):
             if not all(group in work.peers.of(member, own) for member in item.members):
                 continue
             if now - score < least:
-                if now - score > SCORE:
+                if now - score > SCORE_TOLERANCE:
                     work.why = work.why or "no move gains as much as is asked for"
                 break
             if item.shape in tried:

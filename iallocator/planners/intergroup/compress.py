@@ -117,7 +117,7 @@ def largest_first(state: State, group: Group, total: Resources) -> list[Instance
     )
 
 
-LARGE = 20_000
+LARGE_GROUP = 20_000
 """The product of instances and nodes from which on equal instances are placed by one ranking."""
 
 PLACEMENTS_PER_SECOND = 800
@@ -310,7 +310,7 @@ class _Compression:
                 row.reason = f"{instance.name} has to stay: {hindered}"
                 return None
         ranking = self.mover.ranking
-        ranking.shares_rankings = len(instances) * len(self.context.cluster.nodes) > LARGE
+        ranking.shares_rankings = len(instances) * len(self.context.cluster.nodes) > LARGE_GROUP
         targets = {i.name: self._targets(i, group) for i in instances}
         done: Evacuation | None = None
         if self.left <= 0 or (self.evacuable and self.others_fit):

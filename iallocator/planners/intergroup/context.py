@@ -49,7 +49,7 @@ __all__ = [
 SIMULATION_BUDGET = 20_000_000
 """Budget of simulated failures for all groups, in moves × nodes; see `Deadline.work`."""
 
-LEAST = 200_000
+LEAST_GROUP_BUDGET = 200_000
 """The least budget of simulated failures for each group, in moves × nodes."""
 
 
@@ -96,12 +96,12 @@ class IntergroupContext(Context):
 
         The search may use an equal part of the budget of exact searches. It may use half of the
         remaining budget of simulated failures, because the first groups matter most, but at least
-        `LEAST`.
+        `LEAST_GROUP_BUDGET`.
         """
         whole, work = self.search_budget, self.effort.work
         self.search_budget = whole.part(1 / groups)
         given = self._simulations if groups == 1 else self._simulations / 2
-        given = min(work[SIMULATIONS], max(given, LEAST))
+        given = min(work[SIMULATIONS], max(given, LEAST_GROUP_BUDGET))
         rest, work[SIMULATIONS] = work[SIMULATIONS] - given, given
         try:
             yield

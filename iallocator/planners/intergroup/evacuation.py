@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evacuation", "evacuate", "packed"]
 
-SEARCHED = 1_000_000
+MOST_SEARCHED_PLACEMENTS = 1_000_000
 """The largest number of placements of all instances for which an exact search can end in time."""
 
 
@@ -195,7 +195,7 @@ def _at_once(
     choices = sum(
         len(group.nodes) ** one.required_nodes for one in instances for group in targets(one)
     )
-    if choices > SEARCHED:
+    if choices > MOST_SEARCHED_PLACEMENTS:
         why = f"; {choices} possible places are too many for an exact search"
         done.give_up(why, OUT_OF_TIME)
         return []

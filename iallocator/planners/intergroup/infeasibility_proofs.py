@@ -18,7 +18,7 @@ from iallocator.model.state import derived
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing.dual_feasible_functions import Amount, AtLeast, measures_of
-from iallocator.tolerances import AMOUNT
+from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> floa
         return min(max(0, spare), floor(held - reserve))
     if not soft and kind.resource not in _HARD:
         return inf
-    return spare if spare == inf else floor(spare + AMOUNT)
+    return spare if spare == inf else floor(spare + AMOUNT_TOLERANCE)
 
 
 def _kept(context: IntergroupContext, index: int, failing: Collection[int]) -> float:
@@ -262,7 +262,7 @@ if TYPE_CHECKING:
     Targets = Callable[[Instance], Sequence[Group]]
 
 
-SETS = 30
+MOST_PROOF_SETS = 30
 """The largest number of sets of nodes that are checked, each for instances confined to the set."""
 
 
@@ -295,7 +295,7 @@ class Proofs:
                 for one in instances:
                     state.remove(one, state.where[one.name])
                 bounds += [ArrivalBound(self._context, *group, None) for group in mixed]
-        for reach in sorted(set(reaches), key=len, reverse=True)[:SETS]:
+        for reach in sorted(set(reaches), key=len, reverse=True)[:MOST_PROOF_SETS]:
             check()
             bound = [one for one, own in zip(instances, reaches) if own <= reach]
             proof = self._short(bound, bounds, reach)

@@ -55,10 +55,10 @@ __all__ = ["pack"]
 WASTES = (1, 0.5, 0)
 """The memory of a spare node that is assumed to stay empty, as a share of the largest instance."""
 
-PRIMARIES, SECONDARIES = 12, 4
+PRIMARIES_TRIED, SECONDARIES_TRIED = 12, 4
 """How many of the first nodes are tried, and how many secondaries for each of them."""
 
-MANY, PATIENCE = 100, 2
+NODES_TRIED, MOST_N1_REJECTIONS = 100, 2
 """The largest number of nodes tried if N+1 rejects some; the rejections that end a group."""
 
 
@@ -133,9 +133,9 @@ class _Placing(GreedyPacking):
         reach = mover.ranking.reachable(instance, groups)
         rejections: dict[Group, int] = {}  # by N+1
         candidates = (k for k in order.ranked(instance) if k in reach)
-        for primary in islice(candidates, MANY if many else PRIMARIES):
+        for primary in islice(candidates, NODES_TRIED if many else PRIMARIES_TRIED):
             group = nodes[primary].group
-            if rejections.get(group, 0) >= PATIENCE:
+            if rejections.get(group, 0) >= MOST_N1_REJECTIONS:
                 continue
             evaluator = mover.context.evaluator(group)
             with state.trial():
@@ -175,12 +175,14 @@ class _Placing(GreedyPacking):
         reach = self._mover.ranking.reachable(instance, [group])
         others = (k for k in group.nodes if k in reach and k != primary)
         if not isinstance(self.order, ReserveFirst):
-            return nsmallest(SECONDARIES, others, left)
+            return nsmallest(SECONDARIES_TRIED, others, left)
         if primary in self.order.lost:
-            return nsmallest(SECONDARIES, others, lambda k: -free[k])
+            return nsmallest(SECONDARIES_TRIED, others, lambda k: -free[k])
         able = (index for index in others if reserved_with(index) < free[index])
         kept = self.order.kept
-        return nsmallest(SECONDARIES, able, lambda k: (max(0, reserved_with(k) - kept(k)), left(k)))
+        return nsmallest(
+            SECONDARIES_TRIED, able, lambda k: (max(0, reserved_with(k) - kept(k)), left(k))
+        )
 
 
 # Orders with a check at the end, by bounds of failures

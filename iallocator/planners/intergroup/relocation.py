@@ -14,7 +14,7 @@ from iallocator.placement.several.moves import taken_off, try_moves
 from iallocator.placement.several.sequence import RequiredMove
 from iallocator.planners.restart_rows import RestartRows
 from iallocator.solver.highs import available, search
-from iallocator.solver.placement_problem import MOVING, PlacementProblem
+from iallocator.solver.placement_problem import MOVE_COST, PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
 
 TYPE_CHECKING = False
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Relocation"]
 
-LARGEST_PROGRAM = 30_000
+LARGEST_RELOCATION_PROGRAM = 30_000
 """The largest number of choices of a program that is solved."""
 
-ANSWERS_CHECKED = 200
+MOST_RELOCATION_ANSWERS = 200
 """The largest number of answers of the solver that are checked."""
 
 
@@ -91,7 +91,7 @@ class Relocation:
         if not self._context.plain or not available() or budget.must_end:
             return self
         problem = self._problem()
-        if problem.size > LARGEST_PROGRAM:
+        if problem.size > LARGEST_RELOCATION_PROGRAM:
             return self
         answer = search(problem, self._rejected, budget)
         if answer.status != FOUND:
@@ -145,7 +145,7 @@ class Relocation:
             for one in self._instances:
                 check()
                 present = self._present[one.name]
-                cost = MOVING + one.memory / whole
+                cost = MOVE_COST + one.memory / whole
                 listed = [(cost, nodes) for _, nodes in self._tasks[one.name].places()]
                 inside = cluster.nodes[present[0]].group in self._healthy
                 if inside and not any(cluster.nodes[index].offline for index in present):
@@ -207,7 +207,7 @@ class Relocation:
                     self.moves = made
                     return None
             self._doubtful = True
-        if self._tries >= ANSWERS_CHECKED:
+        if self._tries >= MOST_RELOCATION_ANSWERS:
             self._doubtful = True
             return None
         return names

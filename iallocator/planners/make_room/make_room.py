@@ -71,7 +71,7 @@ class RoomContext(Context):
         self._part = None
 
 
-CANDIDATES = 500
+EXPECTED_CANDIDATES = 500
 """The assumed number of candidates, which decides whether scores are computed in arrays."""
 
 
@@ -228,4 +228,4 @@ def add_room(
 
 
 def _candidates(cluster: Cluster) -> list[tuple[int, int]]:
-    return [(len(cluster.nodes), 0)] * CANDIDATES
+    return [(len(cluster.nodes), 0)] * EXPECTED_CANDIDATES

@@ -40,7 +40,7 @@ def satisfied(request: Request, reply: Reply) -> bool:
     return not request.may_be_partial or not reply.result[1]
 
 
-SEVERAL = 3
+SEVERAL_COST_FACTOR = 3
 """The cost factor of each of several instances, which are tried singly and all at once."""
 
 
@@ -69,7 +69,7 @@ class Goal:
         self.concerned = frozenset(one.name for one in request.reserved(cluster))
         self._new = request.new if several else ()
         self.asked = request.existing(cluster) if several else ()
-        self.relative_cost = SEVERAL * (len(self._new) + len(self.asked)) or 1
+        self.relative_cost = SEVERAL_COST_FACTOR * (len(self._new) + len(self.asked)) or 1
 
     def proved_infeasible(self) -> bool:
         """Return whether no moves of other instances can make the request possible."""

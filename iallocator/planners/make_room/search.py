@@ -25,7 +25,7 @@ from iallocator.planners.make_room.moves import Moves
 from iallocator.planners.plan import PlanEntry
 from iallocator.scoring.scalar import score_of
 from iallocator.solver.branch_and_bound import BranchAndBound
-from iallocator.tolerances import SCORE
+from iallocator.tolerances import SCORE_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ SEARCH_BUDGET = 400_000
 
 WORK_IS_SPENT = "the work for it is spent"
 
-TIES = 40_000
+SCORE_SEARCH_BUDGET = 40_000
 """Budget of the search for a lower score, in moves × nodes of their group."""
 
-ANSWER = 5
+GOAL_CHECK_COST = 5
 """The cost of checking the goal for one new instance, relative to checking a move."""
 
 SIMULATION_COST = 25
@@ -66,7 +66,7 @@ SIMULATION_COST = 25
 TARGETS_OF_A_KIND = 2
 """The number of targets of each kind of move that are tried in the first round."""
 
-EXPOSED = 20
+MOST_EXPOSED_PLANS = 20
 """The largest number of plans that violate N+1 during a move and are tried before giving up."""
 
 
@@ -132,7 +132,7 @@ class RoomSearch:
         if self.over():
             self.ended = TIME_IS_UP if self.context.deadline.over() else WORK_IS_SPENT
         elif self.best_moves:
-            self._left = min(self._left, TIES)
+            self._left = min(self._left, SCORE_SEARCH_BUDGET)
             _Plans(self, len(self.best_moves), None, by_score=True).search()
 
     def cost(self) -> Cost:
@@ -165,14 +165,14 @@ class RoomSearch:
     def over(self) -> bool:
         """Return whether the budget or the time is spent."""
         check()
-        spent = self._left <= 0 or self._exposed >= EXPOSED
+        spent = self._left <= 0 or self._exposed >= MOST_EXPOSED_PLANS
         return spent or self.context.deadline.over()
 
     def reached(self) -> bool:
         """Return whether the goal is reached in the present state; a state is checked once."""
         moved = self.moved()
         if moved not in self._answers:
-            self.spend(ANSWER * self.goal.relative_cost * len(self.context.cluster.nodes))
+            self.spend(GOAL_CHECK_COST * self.goal.relative_cost * len(self.context.cluster.nodes))
             self._answers[moved] = self.goal.reached()
         return self._answers[moved]
 
@@ -295,7 +295,10 @@ class _Plans(BranchAndBound):
         if self._by_score and search.best_moves:
             nodes = range(len(search.context.cluster.nodes))
             search.spend(len(nodes))
-            if score_of(search.context.state, nodes) >= search.best_moves[-1].score - SCORE:
+            if (
+                score_of(search.context.state, nodes)
+                >= search.best_moves[-1].score - SCORE_TOLERANCE
+            ):
                 return False
         return search.reached()
 

@@ -54,7 +54,7 @@ constraint.
 NODE_ROWS = ("limit", "pool", "tag", "used", "peer")
 """The kinds of the rows that express limits of nodes."""
 
-KEEP_RUNNING = 2_000_000
+KEEP_RUNNING_PRIORITY = 2_000_000
 """The amount that the tag keep-running adds to a priority; it exceeds the highest priority."""
 
 
@@ -214,7 +214,11 @@ class _Rows:
     def _priority(self, instance: Instance) -> int:
         one = self._one
         keeps = one.relations.keep_running if one.relations else ()
-        first = KEEP_RUNNING if instance.name in keeps and one.places[instance.name].runs else 0
+        first = (
+            KEEP_RUNNING_PRIORITY
+            if instance.name in keeps and one.places[instance.name].runs
+            else 0
+        )
         return one.facts.of(instance).priority + first
 
     def priorities(self) -> dict[str, int]:

@@ -42,7 +42,7 @@ from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched
 from iallocator.planners.reboot.drain_search import DrainSearch
-from iallocator.tolerances import AMOUNT
+from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ UNNAMED = "the failure of another node would not be tolerated"
 MANY_NODES = 150
 """With more nodes, instances without a secondary move to the emptiest node, without scores."""
 
-OPTIMAL_FACTOR = 100
+OPTIMAL_DRAIN_FACTOR = 100
 """The factor of `MOVES_TRIED` and `ALL_TRIES` with `RebootOptions.optimal`."""
 
 
@@ -286,7 +286,7 @@ class MemoryBound:
                 largest, smallest = self._reserves[group][0][0], self._reserves[group][-1][0]
                 if free > largest:
                     free, lent = free - largest, largest - smallest
-            most = max(most, ceil((need - lent) / free - AMOUNT) if free else 0)
+            most = max(most, ceil((need - lent) / free - AMOUNT_TOLERANCE) if free else 0)
         return most
 
     def _keeps_a_reserve(self, group: int, members: Sequence[int]) -> bool:
@@ -363,7 +363,7 @@ class DrainPlanner:
         self._relations = context.affinity.relations
         self._known_returns: dict[tuple[str, int], str] = {}
         self._search = SearchOptions(False, False)
-        factor = OPTIMAL_FACTOR if options.optimal else 1
+        factor = OPTIMAL_DRAIN_FACTOR if options.optimal else 1
         self._tries = factor * ALL_TRIES // max(1, len(context.cluster.nodes))
         self._limits: dict[int, Evaluator] = {}
         self._online: dict[int, list[int]] = {}
@@ -554,7 +554,9 @@ class DrainPlanner:
             ways, _ = self._ways(instance, before, drained, drain)
             return [Move.by_steps(instance, before, steps) for steps in ways]
 
-        allowed = min(MOVES_TRIED * (OPTIMAL_FACTOR if self._options.optimal else 1), self._tries)
+        allowed = min(
+            MOVES_TRIED * (OPTIMAL_DRAIN_FACTOR if self._options.optimal else 1), self._tries
+        )
         search = DrainSearch(state, units, moves_of, lambda: not self._short(drained), allowed)
         search.search()
         self._tries -= allowed - search.tries

@@ -9,10 +9,11 @@ Few nodes are also grouped by branch and bound. An integer program finds these g
 takes twice as long, because it must reject one combination of nodes after the other:
 `docs/design/exact-search.md`.
 
-With many nodes, a group is complete after `MISSES` failures to make it larger by `LEAST`.
+With many nodes a group is complete after `GROWTH_FAILURES` failures to make it larger by
+`LEAST_GROWTH`.
 
 Cost: one drain plan for each set of nodes that is tried. After the first division into groups,
-`MOST_MOVES_TRIED` limits the plans.
+`MOST_GROUPING_MOVES` limits the plans.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ __all__ = ["Grouping", "conflicts", "takeover_conflicts"]
 MOST_NODES_PROVED = 10
 """The largest number of nodes for which a proof is tried that fewer groups are impossible."""
 
-SMALL = 12
+MOST_EXACT_NODES = 12
 """The largest number of nodes that are also grouped by branch and bound."""
 
-MISSES, LEAST = 3, 1 / 16
+GROWTH_FAILURES, LEAST_GROWTH = 3, 1 / 16
 """With many nodes, when a group is complete: the failures to add nodes, and how many nodes.
 
 A failure counts if the nodes are at most this share of the group, or one node.
 """
 
-MOST_MOVES_TRIED = 2000
+MOST_GROUPING_MOVES = 2000
 """The budget of `Grouping.affords` to find fewer groups after the first division, in moves."""
 
 
@@ -116,9 +117,9 @@ class Grouping:
         self._planner = planner
         self._known: dict[frozenset[int], DrainPlan] = {}
         self.apart: dict[int, set[int]] = {}
-        self.work = MOST_MOVES_TRIED
-        self._misses = MISSES if planner.many else len(cluster.nodes)
-        self._least = LEAST if planner.many else 0.0
+        self.work = MOST_GROUPING_MOVES
+        self._misses = GROWTH_FAILURES if planner.many else len(cluster.nodes)
+        self._least = LEAST_GROWTH if planner.many else 0.0
         self._held = [0] * len(cluster.nodes)
         for instance in cluster.instances:
             for index in instance.nodes:
@@ -176,7 +177,7 @@ class Grouping:
         )
         if search.run(self) == TIME_IS_UP:
             raise Stopped(TIME_IS_UP)
-        if len(nodes) <= SMALL:
+        if len(nodes) <= MOST_EXACT_NODES:
             _FewestGroups(self, nodes).search()
         if len(nodes) <= MOST_NODES_PROVED:
             self._prove(nodes)

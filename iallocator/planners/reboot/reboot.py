@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 
 from iallocator.deadline import Stopped
-from iallocator.errors import NAMES
+from iallocator.errors import MOST_NAMES
 from iallocator.ganeti.jobs import job_sets
 from iallocator.model.state import State
 from iallocator.names import whole_name
@@ -13,7 +13,7 @@ from iallocator.planners.eligible import group_named
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.quality import GROUPS
 from iallocator.planners.reboot.drain_plan import (
-    OPTIMAL_FACTOR,
+    OPTIMAL_DRAIN_FACTOR,
     SKIPPED,
     DrainPlanner,
     RebootContext,
@@ -243,7 +243,7 @@ def plan_reboots(
     context = RebootContext(cluster, settings, deadline)
     grouping = Grouping(cluster, DrainPlanner(context, options), report, options.most)
     if options.optimal:
-        grouping.work *= OPTIMAL_FACTOR
+        grouping.work *= OPTIMAL_DRAIN_FACTOR
     stop: Stopped | None = None
     try:
         with context.deadline:
@@ -286,14 +286,14 @@ def plan_reboots(
 def shortfalls(cluster: Cluster, left: Mapping[int, str]) -> list[str]:
     """Return a list of one line that names the nodes of `left`; [] if `left` is empty.
 
-    `left`: index of each node that is not rebooted -> why. The line has at most `NAMES` names.
+    `left`: index of each node that is not rebooted -> why. The line has at most `MOST_NAMES` names.
     """
-    names = cluster.node_names(list(left)[:NAMES])
+    names = cluster.node_names(list(left)[:MOST_NAMES])
     if not left:
         return []
     if len(left) == 1:
         return [f"{names[0]} is not rebooted: {next(iter(left.values()))}"]
-    some = ", ".join(names) + ", ..." * (len(left) > NAMES)
+    some = ", ".join(names) + ", ..." * (len(left) > MOST_NAMES)
     return [f"{len(left)} nodes are not rebooted: {some}"]
 
 

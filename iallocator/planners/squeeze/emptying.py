@@ -30,7 +30,7 @@ from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.restart_rows import RestartRows
 from iallocator.scoring.scalar import score_of
 from iallocator.solver.highs import search
-from iallocator.solver.placement_problem import MOVING, PlacementProblem
+from iallocator.solver.placement_problem import MOVE_COST, PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     """A kind of move, the target node, and the nodes of the instance after the move."""
 
 
-TARGETS = 6
+MOST_COMPARED_TARGETS = 6
 """The largest number of target nodes that are compared for a drbd instance.
 
 They are the nodes with the most free capacity.
@@ -159,7 +159,7 @@ class _Packing(GreedyPacking):
         not tolerated there.
         """
         others = (index for index in self.order.in_order() if index not in before)
-        targets = list(islice(others, TARGETS))
+        targets = list(islice(others, MOST_COMPARED_TARGETS))
         as_primary: dict[int, float] = {}
         places: list[tuple[bool, float, Place]] = []
         cluster = self.state.cluster
@@ -215,10 +215,10 @@ PROVED = "proved: no arrangement of the instances will do"
 LARGEST_FAILURE_ROWS = 3_000
 """The largest product of failures, nodes and instances for which the program has rows of failures.
 
-This number is multiplied by the thoroughness of the search, and so is `ANSWERS_CHECKED`.
+This number is multiplied by the thoroughness of the search, and so is `MOST_EMPTYING_ANSWERS`.
 """
 
-ANSWERS_CHECKED = 8
+MOST_EMPTYING_ANSWERS = 8
 """The largest number of answers of the solver that are checked before the search ends."""
 
 
@@ -330,7 +330,7 @@ class Arrangement:
                     outside = set(self._scope).difference(confined)
                     barred |= dict.fromkeys(sorted(outside), "FailTags")
             targets = limits.open_to(instance, own, self._online, barred)
-            moving = MOVING + instance.memory / whole
+            moving = MOVE_COST + instance.memory / whole
             listed = [(moving, (index,)) for index in targets if index != own]
             if own in self._online:
                 listed.insert(0, (0.0, (own,)))
@@ -408,7 +408,7 @@ class Arrangement:
             elif comparison.broken():
                 self._entries = None
                 self._doubtful |= not comparison.certainly_broken()
-        if self._entries is not None or self._tries >= ANSWERS_CHECKED * self._thoroughness:
+        if self._entries is not None or self._tries >= MOST_EMPTYING_ANSWERS * self._thoroughness:
             return None
         return [instance.name for instance in flexible]
 

@@ -62,7 +62,7 @@ LONGEST_REPAIR = 30
 LOOKED_AT = 30
 """The largest number of moves that are tried for each move of a repair: the lowest scores."""
 
-EACH = 4
+REPAIRS_PER_INSTANCE = 4
 """The largest number of these moves that belong to one instance."""
 
 
@@ -330,7 +330,7 @@ class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
             problem.state, problem.scope, problem.fixed, affected, problem.rules, problem.relations
         )
         best, (least,) = None, objective
-        for scored in narrow.scan().lowest(LOOKED_AT, EACH):
+        for scored in narrow.scan().lowest(LOOKED_AT, REPAIRS_PER_INSTANCE):
             with problem.state.trial():
                 scored.moves[0].apply(problem.state)
                 left = reserve.shortage(problem.state, problem.scope)
@@ -454,7 +454,7 @@ This number is multiplied by the thoroughness.
 FEW_SETS = 1_000
 """The largest number of sets of nodes of one size that are checked one by one for a bound."""
 
-CLASSES = 12
+MOST_MEMORY_CLASSES = 12
 """The largest number of classes by memory; the class of the largest instances moves first."""
 
 
@@ -696,7 +696,7 @@ class Feasibility:
             # The instances on freed nodes in classes by memory, the largest class first
             leaving = [i for i in instances if not off.isdisjoint(i.nodes)]
             leaving.sort(key=lambda instance: -instance.memory)
-            size = max(1, -(-len(leaving) // CLASSES))
+            size = max(1, -(-len(leaving) // MOST_MEMORY_CLASSES))
             classes = [leaving[k : k + size] for k in range(0, len(leaving), size)]
             if len(classes) > 1:
                 # For shared storage, moving by classes is faster, and mostly gives a lower score

@@ -9,7 +9,7 @@ from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.node_view import NodeView, capacities
 from iallocator.model.templates import EXT, PLAIN
-from iallocator.tolerances import AMOUNT
+from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,11 @@ class Headroom:
         node, columns = state.cluster.nodes[index], state.columns
         needed = self.instance.memory + 1
         cpus = node.vcpu_ratio * node.total_cpus - columns[CPUS][index] - self.instance.vcpus
-        return columns[MEMORY][index] - needed, columns[MEMORY_LATER][index] - needed, cpus + AMOUNT
+        return (
+            columns[MEMORY][index] - needed,
+            columns[MEMORY_LATER][index] - needed,
+            cpus + AMOUNT_TOLERANCE,
+        )
 
     def shortage(self, state: State, scope: Iterable[int]) -> float:
         """Return the sum of the amounts that the online nodes of `scope` lack of the reserve.

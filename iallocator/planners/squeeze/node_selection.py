@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LAST_ONE", "NodeSelection"]
 
-SMALL = 12
+MOST_SET_CANDIDATES = 12
 """The largest number of candidates for which other sets of nodes are tried."""
 
-SETS = 60
+MOST_SETS_TRIED = 60
 """The largest number of other sets of nodes that are tried.
 
 This number is multiplied by the thoroughness of the search.
@@ -148,8 +148,8 @@ class NodeSelection:
         self.rejected = {}
         # Then free single nodes
         moves: list[Neighbourhood[NodeSelection, _Step]] = [_OneMore(candidates[low:])]
-        if feasibility.budget is not None and len(candidates) <= SMALL:
-            moves.append(_OtherNodes(candidates, SETS * feasibility.thoroughness))
+        if feasibility.budget is not None and len(candidates) <= MOST_SET_CANDIDATES:
+            moves.append(_OtherNodes(candidates, MOST_SETS_TRIED * feasibility.thoroughness))
         self._improve(moves, lambda work: (-len(work.chosen),))
         if self.chosen and not self.stopped:
             result = feasibility.find(off=self.chosen, tidy=True)

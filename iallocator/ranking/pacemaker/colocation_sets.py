@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from iallocator.ranking.pacemaker.rules import Choice, in_order
 from iallocator.tags.pacemaker import lacking
-from iallocator.tags.pacemaker_scores import INFINITY, score_in_tags
+from iallocator.tags.pacemaker_scores import INFINITE_SCORE, score_in_tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class SetRanking:
             cluster.nodes[i].group for unit in units for one in unit.members for i in one.nodes
         }
         nodes = [n.index for n in cluster.nodes if facts.usable[n.index] or n.group in groups]
-        base = [w if usable else -INFINITY for w, usable in zip(facts.weights, facts.usable)]
+        base = [w if usable else -INFINITE_SCORE for w, usable in zip(facts.weights, facts.usable)]
         walk, _ = in_order(Choice(self._kind, cluster, self._usage, base), nodes)
 
         # Sets with the same scores share their sum, and the rank of it among all sums
@@ -135,7 +135,7 @@ class SetRanking:
             rank[same] = place
         keys = []
         for position, (unit, same) in enumerate(zip(units, members)):
-            home = -INFINITY if unit.home is None else sums[same][0][unit.home]
+            home = -INFINITE_SCORE if unit.home is None else sums[same][0][unit.home]
             keys.append((-first[position], -home, rank[same]))
         return [units[k] for k in sorted(range(len(units)), key=keys.__getitem__)]
 

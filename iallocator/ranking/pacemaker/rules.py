@@ -6,7 +6,7 @@ The kinds of strategy are ``default``, ``utilization``, ``balanced`` and ``minim
 from __future__ import annotations
 
 from iallocator.ranking.base import NodeRanking
-from iallocator.tags.pacemaker_scores import INFINITY, add, score_in_tags
+from iallocator.tags.pacemaker_scores import INFINITE_SCORE, add, score_in_tags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class NodeScores:
         sticky: float = 0
         if home is not None:
             sticky = self._stickiness[home] if known.stickiness is None else known.stickiness
-            sticky = INFINITY if pinned else max(0, sticky)
+            sticky = INFINITE_SCORE if pinned else max(0, sticky)
         if not known.scores and not sticky:
             return self._base
         key = home, sticky, *known.scores.items()
@@ -84,7 +84,8 @@ class NodeScores:
         total = members[0]
         for other in members[1:]:
             more = [
-                add(one, two if may else -INFINITY) for one, two, may in zip(total, other, possible)
+                add(one, two if may else -INFINITE_SCORE)
+                for one, two, may in zip(total, other, possible)
             ]
             if not _available(more, possible):
                 break

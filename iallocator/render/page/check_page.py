@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.errors import NAMES, many, printable
+from iallocator.errors import MOST_NAMES, many, printable
 from iallocator.render.checkup import health_sentence
 from iallocator.render.page.health import add_health, tolerance_tile
 from iallocator.render.page.nodes import add_nodes
@@ -81,8 +81,8 @@ def constraints(document: Json, facts: Json, page: PageView) -> None:
     )  # fmt: skip
     for one in document["constraints"]:
         names = [one["instance"]] if "instance" in one else one["members"]
-        some = ", ".join(map(page.short, names[:NAMES]))
-        more = len(names) - NAMES
+        some = ", ".join(map(page.short, names[:MOST_NAMES]))
+        more = len(names) - MOST_NAMES
         weight = Cell(f"{one['weight']:g}", sort=one["weight"]) if "weight" in one else Cell("")
         grid.add(
             Cell(printable(some), f"and {more} more" if more > 0 else "", "strong"),

@@ -159,7 +159,7 @@ def effects(failure: Json, page: PageView) -> list[str]:
     return texts or ["no instance runs on it"]
 
 
-MATRIX = 40
+MOST_MATRIX_NODES = 40
 """The largest number of rows and of columns of the matrix of failures."""
 
 
@@ -177,13 +177,15 @@ def matrix_grid(failures: Sequence[Json], page: PageView) -> Grid:
         rows.append((one, row))
     rows.sort(key=lambda pair: (pair[0]["survived"], -sum(mib for _, mib in pair[1].values())))
     rows = [pair for pair in rows if any(count for count, _ in pair[1].values())]
-    kept = rows[:MATRIX]
+    kept = rows[:MOST_MATRIX_NODES]
     memory_taken: dict[str, float] = {}
     for _, row in kept:
         for name, (count, mib) in row.items():
             if count:
                 memory_taken[name] = memory_taken.get(name, 0) + mib
-    names = sorted(sorted(memory_taken, key=lambda name: -memory_taken[name])[:MATRIX], key=natural)
+    names = sorted(
+        sorted(memory_taken, key=lambda name: -memory_taken[name])[:MOST_MATRIX_NODES], key=natural
+    )
     if elsewhere in names:
         names = [*(name for name in names if name != elsewhere), elsewhere]
     grid = Grid(

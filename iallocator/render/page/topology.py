@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "NodeTile", "Rack", "TopologyView", "add_topology"]
 
-DENSE = 60
+DENSE_NODES = 60
 """The number of nodes above which tiles are small and blocks have no names."""
 
-STRIP = 100
+STRIP_NODES = 100
 """The number of nodes from which on a strip shows the load of each node as a colour."""
 
-LEGIBLE = 14
+LEGIBLE_WIDTH = 14
 """The least width of a block with a name, in percent of the width of its tile."""
 
 
-BEGINNING = 5
+COMMON_PREFIX_LENGTH = 5
 """The number of letters from which on a common beginning of names is left out in small tiles."""
 
 
@@ -47,7 +47,7 @@ def tails(names: Sequence[str]) -> dict[str, str]:
     """
     first, last = min(names, default=""), max(names, default="")
     alike = next((k for k, (one, other) in enumerate(zip(first, last)) if one != other), 0)
-    if alike < BEGINNING:
+    if alike < COMMON_PREFIX_LENGTH:
         return {name: name for name in names}
     return {name: f"\N{HORIZONTAL ELLIPSIS}{name[alike:]}" for name in names}
 
@@ -190,7 +190,7 @@ def add_topology(
     # The tiles; the blocks of a node that does not change are made once
     kinds = [_kinds(lost_instances, moving) for lost_instances in lost]
     marked = {name for one in kinds for name, _ in one.items() ^ kinds[0].items()}
-    small = len(position) <= DENSE
+    small = len(position) <= DENSE_NODES
     labels = tails([*map(page.short, sizes)]) if small else {}
     node_labels = {} if small else tails_in_groups(states[0]["nodes"], page)
     tiles: dict[str, NodeTile] = {}
@@ -214,7 +214,11 @@ def add_topology(
                 row = []
                 for one, mib in zip(names, memory):
                     width = round(100 * mib / whole, 1)
-                    text = printable(labels[page.short(one)]) if small and width >= LEGIBLE else ""
+                    text = (
+                        printable(labels[page.short(one)])
+                        if small and width >= LEGIBLE_WIDTH
+                        else ""
+                    )
                     row.append(Block(index_of[one], width, kinds[at].get(one, ""), text))
                 rows.append(row)
             blocks.append((rows[0], rows[1]))
@@ -274,7 +278,7 @@ def add_topology(
     }  # fmt: skip
     analysed = any(health and health["analysed"] for health in healths)
     view = TopologyView(
-        data["states"], racks, by_load if len(tiles) >= STRIP else [], not small,
+        data["states"], racks, by_load if len(tiles) >= STRIP_NODES else [], not small,
         len(data["moves"]), analysed, data,
     )  # fmt: skip
     page.sections.append(Section("topology", "topology", "Topology", view, count=str(len(tiles))))

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 FIXED = {"failover": 60, "start": 30, "stop": 60, "power-on": 300, "power-off": 60, "fence": 60}
-"""Kind of a step -> estimated seconds besides copying; other kinds take `OTHERS`."""
+"""Kind of a step -> estimated seconds besides copying; other kinds take `OTHER_STEP_SECONDS`."""
 
-OTHERS = 10
+OTHER_STEP_SECONDS = 10
 """The estimated seconds, besides copying, of a step of a kind that is not in `FIXED`."""
 
 COPIES = {"migrate": "memory", "replace-disks": "disk", "move": "disk", "create": "disk"}
@@ -91,7 +91,10 @@ def estimate(transition: Json, page: PageView) -> dict[int, tuple[float, float]]
     free: dict[str, float] = {}  # node -> when its last step ends
     for step in transition["steps"]:
         kind, sizes = step["kind"], page.sizes.get(step.get("instance", ""), {})
-        seconds = FIXED.get(kind, OTHERS) + sizes.get(COPIES.get(kind, ""), 0) / page.bandwidth
+        seconds = (
+            FIXED.get(kind, OTHER_STEP_SECONDS)
+            + sizes.get(COPIES.get(kind, ""), 0) / page.bandwidth
+        )
         nodes = {step["node"]} if "node" in step else {*step["from"], *step["to"]}
         begin = max(
             [0.0, *(times[one][1] for one in step["after"]), *(free.get(one, 0.0) for one in nodes)]

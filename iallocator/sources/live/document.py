@@ -12,7 +12,7 @@ from iallocator.errors import RequestError
 from iallocator.live.stream import LiveError
 from iallocator.model.templates import TEMPLATES
 from iallocator.sources.text import STATUS
-from iallocator.wire.document import VERSION
+from iallocator.wire.document import PROTOCOL_VERSION
 from iallocator.wire.fields import describe
 
 __all__ = [
@@ -170,7 +170,7 @@ def captured(answers: Answers) -> Record:
             "tags": raw.get("tags") or [],
         } | ({"diskparams": _pool_names(raw.get("diskparams"))} if differ else {})
     return {
-        "version": VERSION,
+        "version": PROTOCOL_VERSION,
         "cluster_name": info.get("name") or "",
         "cluster_tags": info.get("tags") or [],
         "enabled_hypervisors": [default, *others] if default else others,

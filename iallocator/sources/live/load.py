@@ -51,7 +51,7 @@ __all__ = [
     "understood",
 ]
 
-AGAIN = 3
+READ_REPEATS = 3
 """How often all queries are repeated if the answers do not agree."""
 
 
@@ -142,7 +142,7 @@ def ask(settings: Settings, deadline: Deadline) -> Answers:
     by_jobs = settings.volume_groups and settings.behaviour.reads_pools
     if settings.luxi is not None:
         path = settings.luxi
-        answers = _consistent(lambda: ask_luxi(path, deadline, settings.max_input), AGAIN)
+        answers = _consistent(lambda: ask_luxi(path, deadline, settings.max_input), READ_REPEATS)
         if by_jobs:
             with LuxiClient(path, settings.max_input) as luxi:
                 groups = volume_groups_by_luxi(answers, luxi, deadline)
@@ -161,7 +161,7 @@ def ask(settings: Settings, deadline: Deadline) -> Answers:
         credentials=settings.credentials,
         limit=settings.max_input,
     )
-    answers = _consistent(lambda: ask_rapi(client, deadline), AGAIN)
+    answers = _consistent(lambda: ask_rapi(client, deadline), READ_REPEATS)
     if by_jobs:
         groups = volume_groups_by_rapi(answers, client, deadline)
         answers = answers._replace(volume_groups=groups)

@@ -32,16 +32,16 @@ __all__ = ["MissingError", "add_measured"]
 OF_NODES = "cpu-avg-load"
 OF_INSTANCES = "xen-cpu-avg-load"
 
-PORT = 1815
+MONITORING_PORT = 1815
 """Port of the monitoring daemon."""
 
 LARGEST_REPORT = 2**20
 """The largest accepted report, in bytes: enough for the loads of more than 10 000 instances."""
 
-AT_ONCE = 16
+DAEMONS_AT_ONCE = 16
 """The number of daemons that are asked at a time."""
 
-LATER = 0.1
+REPORT_GRACE_SECONDS = 0.1
 """Seconds after the deadline in which the threads can still report which daemon was late."""
 
 
@@ -221,7 +221,7 @@ def _ask_daemons(
     def question(node: str) -> Report:
         target = f"/1/report/default/{report}"
         within = deadline.within(ANSWER_SECONDS)
-        status, raw = ask(Server(node, PORT), "GET", target, within, LARGEST_REPORT)
+        status, raw = ask(Server(node, MONITORING_PORT), "GET", target, within, LARGEST_REPORT)
         if status != 200:
             raise OSError(f"HTTP {status}")
         return decode(raw)
@@ -229,8 +229,8 @@ def _ask_daemons(
     reports: dict[str, Report] = {}
     failures: dict[str, str] = {}
     try:
-        last = Deadline(deadline.left + LATER, deadline.limit)
-        for node, outcome in in_threads(question, nodes, AT_ONCE, last, "no report"):
+        last = Deadline(deadline.left + REPORT_GRACE_SECONDS, deadline.limit)
+        for node, outcome in in_threads(question, nodes, DAEMONS_AT_ONCE, last, "no report"):
             if isinstance(outcome, OSError | ValueError | RequestError):
                 failures[node] = str(LiveError(node, why(outcome)))
                 if not every:

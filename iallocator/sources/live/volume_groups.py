@@ -38,7 +38,7 @@ SUCCESS, UNFINISHED = "success", ("queued", "waiting", "canceling", "running")
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two queries of a job: the first pause, and the longest one."""
 
-AT_ONCE = 20
+JOBS_AT_ONCE = 20
 """The most jobs that run at the same time."""
 
 
@@ -93,8 +93,8 @@ def volume_groups_by_rapi(answers: Answers, client: RapiClient, deadline: Deadli
 
     def run(paths: Sequence[str]) -> list[Any]:
         results: list[Any] = []
-        for start in range(0, len(paths), AT_ONCE):
-            jobs = [client.get(path, deadline) for path in paths[start : start + AT_ONCE]]
+        for start in range(0, len(paths), JOBS_AT_ONCE):
+            jobs = [client.get(path, deadline) for path in paths[start : start + JOBS_AT_ONCE]]
             for job in jobs:
                 results += _result(
                     client.base, job, partial(_status, client, job, deadline), deadline

@@ -119,7 +119,7 @@ def test_compress_where_a_search_would_be_too_large_is_out_of_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`compress` does not start a search that is too large, and reports the size of the search."""
-    monkeypatch.setattr(evacuation, "SEARCHED", 5)
+    monkeypatch.setattr(evacuation, "MOST_SEARCHED_PLACEMENTS", 5)
     plan = plan_of("compress", _needs_joint_packing(), "--n1=off")
     assert _result(plan) == "out of time"
     assert "6 possible places are too many" in by_group(plan)["east"]["reason"]

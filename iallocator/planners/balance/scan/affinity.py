@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iallocator.model.constraints import ALWAYS, APART, domains_between, weight_between
+from iallocator.model.constraints import APART, HARD_WEIGHT, domains_between, weight_between
 from iallocator.model.state import derived
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ class AffinityCosts:
             for one, other in permutations(members, 2) if home in scope else ():
                 weight = weight_between(one.weight, other.weight)
                 broken = arrays.broken_between(one.domain, other.domain)
-                between += weight * float(broken[home, home]) if weight != ALWAYS else 0.0
+                between += weight * float(broken[home, home]) if weight != HARD_WEIGHT else 0.0
         return total - 0.5 * (arrays.own(inside) + between)
 
 
@@ -455,7 +455,7 @@ class _Entries:
             some = counts[numbers]
             own, penalties = numbers[some], weights[some]
             broken = arrays.broken_between(*domains)[home[own]]
-            must = penalties == ALWAYS
+            must = penalties == HARD_WEIGHT
             rows = self.rows[own]
             np.subtract.at(hard, rows[must], broken[must])
             np.subtract.at(costs, rows[~must], penalties[~must][:, None] * broken[~must])

@@ -14,7 +14,7 @@ from iallocator.planners.balance.scan.affinity import MoveAffinity
 from iallocator.planners.balance.scan.arrays import MoveTags
 from iallocator.planners.balance.scan.blocks import Block, MoveNodes, RelevantChecks
 from iallocator.planners.balance.scan.move_table import MoveStore, Page, RemadeMoves, write_moves
-from iallocator.tolerances import DECIMALS
+from iallocator.tolerances import SCORE_DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -246,7 +246,7 @@ class BatchScan:
 
         `moves`: positions in `store`, read row by row. `scores`: the rounded score after each move.
         """
-        measures = np.round(measure(scores, store.traffic_of(moves)), DECIMALS)
+        measures = np.round(measure(scores, store.traffic_of(moves)), SCORE_DECIMALS)
         best = measures.min()
         equal = np.flatnonzero(measures == best)
         rows, columns = np.divmod(moves[equal], store.shape[1])
@@ -258,7 +258,7 @@ class BatchScan:
         self, store: MoveStore, moves: Whole, scores: Floats, measure: Measure
     ) -> list[Keyed]:
         """Return all of `moves` with the lowest measure; the parameters are those of `lowest`."""
-        measures = np.round(measure(scores, store.traffic_of(moves)), DECIMALS)
+        measures = np.round(measure(scores, store.traffic_of(moves)), SCORE_DECIMALS)
         best = measures.min()
         places = np.flatnonzero(measures == best).tolist()
         keyed = (self.keyed(store, int(moves[place]), float(scores[place])) for place in places)

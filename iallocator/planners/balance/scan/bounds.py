@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iallocator.scoring.metrics import spread, terms
-from iallocator.tolerances import VARIANCE
+from iallocator.tolerances import VARIANCE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -207,6 +207,6 @@ def chords_between(
     starts = current.weights * (np.sqrt(now + least) - np.sqrt(now))
     rise = current.weights * (np.sqrt(now + most) - np.sqrt(now)) - starts
     gap = most - least
-    slopes = np.where(gap > VARIANCE, rise / np.maximum(gap, VARIANCE), 0.0)
+    slopes = np.where(gap > VARIANCE_TOLERANCE, rise / np.maximum(gap, VARIANCE_TOLERANCE), 0.0)
     constant = current.present + (starts - slopes * (least + rest)).sum(axis=0)
     return RowChords(slopes / current.counts, slopes * tilts, constant), least, most

@@ -18,7 +18,7 @@ import numpy as np
 
 from iallocator.planners.balance.scan.bounds import RowBounds, chords_between, extremes
 from iallocator.scoring.metrics import spread
-from iallocator.tolerances import DECIMALS, VARIANCE
+from iallocator.tolerances import SCORE_DECIMALS, VARIANCE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
     from iallocator.scoring.metrics import Totals
 
-__all__ = ["PAGE", "MoveStore", "Page", "RemadeMoves", "Snapshot", "write_moves"]
+__all__ = ["MOVES_PER_PAGE", "MoveStore", "Page", "RemadeMoves", "Snapshot", "write_moves"]
 
 if TYPE_CHECKING:
     Where = tuple[Whole, Whole | slice]
@@ -209,7 +209,7 @@ class MoveStore:
         self._put(self.squares, where, np.moveaxis(squares, 0, -1))
         self._put(self.linear, where, linear)
         for k, more in zip(reversed(self.statistics.spreads), added[::-1]):
-            if k in self.sums or np.abs(more).max() > VARIANCE:
+            if k in self.sums or np.abs(more).max() > VARIANCE_TOLERANCE:
                 if k not in self.sums:
                     self.sums[k] = np.zeros(self.shape)
                 self._put(self.sums[k], where, more)
@@ -359,7 +359,7 @@ class MoveStore:
 
     def rounded(self, moves: Whole, current: CurrentScore) -> Floats:
         """Return the scores after the `moves`, rounded for comparison."""
-        result: Floats = np.round(self.scores(moves, current), DECIMALS)
+        result: Floats = np.round(self.scores(moves, current), SCORE_DECIMALS)
         return result
 
 
@@ -367,7 +367,7 @@ if TYPE_CHECKING:
     Maker = Callable[["RemadeMoves", Whole], "Page"]
 
 
-PAGE = 16_384
+MOVES_PER_PAGE = 16_384
 """The number of moves that are computed at once."""
 
 
@@ -504,7 +504,7 @@ class RemadeMoves(MoveStore):
 
     def _pages(self, rows: Whole) -> Iterator[tuple[slice, Page]]:
         """Compute the moves of `rows` in parts; yield the position of each part, and its moves."""
-        size = max(1, PAGE // max(1, self.shape[1]))
+        size = max(1, MOVES_PER_PAGE // max(1, self.shape[1]))
         for start in range(0, rows.size, size):
             part = slice(start, min(start + size, rows.size))
             page = self._make(self, rows[part])

@@ -9,7 +9,7 @@ import numpy as np
 from iallocator.model.columns import COLUMNS
 from iallocator.scoring.metrics import N1_COUNT, RESERVING, STATISTICS, counting
 from iallocator.scoring.proportional_statistics import LINEAR, coefficients
-from iallocator.tolerances import VARIANCE
+from iallocator.tolerances import VARIANCE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -101,7 +101,7 @@ def proportional_statistics(
             for column, share in source.items():
                 response[row] += share * by_column.get(column, 0.0)
         if all(
-            np.ptp(np.atleast_1d(one * counts)) <= VARIANCE * np.abs(one).max()
+            np.ptp(np.atleast_1d(one * counts)) <= VARIANCE_TOLERANCE * np.abs(one).max()
             for one in by_column.values()
         ):
             even.add(k)
@@ -139,7 +139,7 @@ def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
         return False
     far = np.abs(table.values[k] - factor * table.values[leader]).max()
     largest = np.abs(table.values[k]).max() + abs(table.centres[k])
-    return bool(far <= VARIANCE * largest)
+    return bool(far <= VARIANCE_TOLERANCE * largest)
 
 
 def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[str, float]]:
@@ -172,7 +172,7 @@ def _factor(one: Floats, other: Floats) -> float:
     if not one[place] or not other[place]:
         return 0.0
     factor = float(one @ other) / float(other @ other)
-    if abs(factor - 1) < VARIANCE:
+    if abs(factor - 1) < VARIANCE_TOLERANCE:
         factor = 1.0
     far = np.abs(one - factor * other).max()
-    return factor if far <= VARIANCE * np.abs(one).max() else 0.0
+    return factor if far <= VARIANCE_TOLERANCE * np.abs(one).max() else 0.0

@@ -22,7 +22,7 @@ from iallocator.planners.balance.scan.bounds import CurrentScore
 from iallocator.planners.balance.scan.move_table import MoveStore, Snapshot
 from iallocator.planners.balance.scan.proportional_statistics import proportional_statistics
 from iallocator.planners.balance.scan.swaps import SwapTable
-from iallocator.tolerances import BOUND, DECIMALS
+from iallocator.tolerances import BOUND_TOLERANCE, SCORE_DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MoveScan", "RowSearch"]
 
-AT_ONCE = 4_000
+FIRST_SEARCHED_MOVES = 4_000
 """The number of moves that are searched first; each further search has twice as many."""
 
-MEASURED = 32
+MOST_EXACT_SCORES = 32
 """The largest number of these moves that are scored exactly, to find a limit for the others."""
 
 
@@ -88,7 +88,7 @@ class RowSearch:
 
         Every move with a measure up to `limit` has a bound up to this number.
         """
-        return limit + BOUND * max(1.0, abs(limit), abs(self._current.present))
+        return limit + BOUND_TOLERANCE * max(1.0, abs(limit), abs(self._current.present))
 
     def narrow(self, limit: float) -> float:
         """Search all moves that can have a measure up to `limit`; return the lowest measure found.
@@ -96,7 +96,7 @@ class RowSearch:
         Return `limit` if no measure is lower.
         """
         store = self.store
-        size = max(1, AT_ONCE // store.shape[1])
+        size = max(1, FIRST_SEARCHED_MOVES // store.shape[1])
         left = self._bounds.copy()
         while True:
             check()
@@ -114,13 +114,13 @@ class RowSearch:
             places = np.flatnonzero(bounds < limit)
             if not places.size:
                 continue
-            if places.size > MEASURED:
+            if places.size > MOST_EXACT_SCORES:
                 low = np.take(bounds, places)
-                places = places[np.argpartition(low, MEASURED)[:MEASURED]]
+                places = places[np.argpartition(low, MOST_EXACT_SCORES)[:MOST_EXACT_SCORES]]
             row, column = np.divmod(places, store.shape[1])
             moves = rows[row] * store.shape[1] + column
             scores = store.rounded(moves, self._current)
-            measures = np.round(self._measure(scores, store.traffic_of(moves)), DECIMALS)
+            measures = np.round(self._measure(scores, store.traffic_of(moves)), SCORE_DECIMALS)
             limit = min(limit, float(measures.min()))
 
     def lowest(self, limit: float) -> Keyed | None:
