@@ -35,7 +35,7 @@ from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
-from iallocator.planners.balance.move_kinds import KINDS, MoveRules, possible
+from iallocator.planners.balance.move_kinds import MOVE_KINDS, MoveRules, possible
 from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.scoring.arrays import scores_of_states
@@ -256,7 +256,7 @@ def reachable(machines: Sequence[Machine], homes: Sequence[Home]) -> float | Non
                 state.place(instance, new)
             best = min(best, score_of(state, scope))
             for k, instance in enumerate(movable):
-                for kind in KINDS:
+                for kind in MOVE_KINDS:
                     if kind.drbd != (len(here[k]) > 1):
                         continue
                     targets = [node for node in scope if node not in here[k]]

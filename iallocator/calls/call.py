@@ -12,12 +12,12 @@ from time import localtime, monotonic, strftime, time
 
 from iallocator import __version__
 from iallocator.calls.layout import (
-    ARGS,
     CALL,
+    CALL_ARGS,
+    CALL_REQUEST,
+    CALL_RESPONSE,
     CONF,
     FEWEST_DIGITS,
-    REQUEST,
-    RESPONSE,
     file_of,
     next_number,
     numbered,
@@ -186,7 +186,7 @@ class Call:
             store.rotate()
             if filed:
                 store.put(CONF, filed.encode())
-            store.put(REQUEST, raw)
+            store.put(CALL_REQUEST, raw)
         except OSError:
             store.drop()
             raise
@@ -225,7 +225,7 @@ class Call:
 
 def _put_end(store: Store, answer: bytes, facts: dict[str, Any]) -> None:
     if answer:
-        store.put(RESPONSE, answer)
+        store.put(CALL_RESPONSE, answer)
     store.put(CALL, dumps(facts).encode("utf-8", "backslashreplace") + b"\n")
 
 
@@ -275,7 +275,7 @@ class Store:
         """
         number = next_number(numbered(self._folder))
         while True:
-            path = file_of(self._folder, number, ARGS)
+            path = file_of(self._folder, number, CALL_ARGS)
             try:
                 handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 break

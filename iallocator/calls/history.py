@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from stat import S_ISREG
 
-from iallocator.calls.layout import CALL, REQUEST, file_of, numbered
+from iallocator.calls.layout import CALL, CALL_REQUEST, file_of, numbered
 from iallocator.errors import STATUS_INTERRUPTED, IallocatorError, UsageError
 from iallocator.files import read_file
 from iallocator.units import LATEST_TIME
@@ -91,7 +91,7 @@ def read_history(folder: str) -> list[Entry]:
         raise UsageError(f"{folder}: {error.strerror}") from None
     entries = []
     for number in sorted(calls):
-        request = file_of(folder, number, REQUEST)
+        request = file_of(folder, number, CALL_REQUEST)
         try:
             status = os.stat(request)
         except OSError:

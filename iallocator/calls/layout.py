@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 __all__ = [
-    "ARGS",
     "CALL",
+    "CALL_ARGS",
+    "CALL_FILES",
+    "CALL_REQUEST",
+    "CALL_RESPONSE",
     "CONF",
-    "KINDS",
     "OUTCOMES",
-    "REQUEST",
-    "RESPONSE",
     "file_of",
     "next_number",
     "numbered",
@@ -29,7 +29,7 @@ OUTCOMES = ("success", "failed", "error", "crash", "interrupted", "no answer")
 """The outcomes of a call: an answer with success, or without; an error in the request; an error of
 this program; a signal; no answer, because the call still runs or was killed."""
 
-ARGS, CONF, REQUEST, RESPONSE, CALL = KINDS = (
+CALL_ARGS, CONF, CALL_REQUEST, CALL_RESPONSE, CALL = CALL_FILES = (
     "args", "conf", "request.json.gz", "response.json.gz", "call.json",
 )  # fmt: skip
 
@@ -56,7 +56,7 @@ def numbered(folder: str) -> dict[int, list[str]]:
     by_number: dict[int, list[str]] = {}
     for name in os.listdir(folder):
         digits, _, kind = name.removeprefix(".").partition(".")
-        whole = kind in KINDS and not name.startswith(".")
+        whole = kind in CALL_FILES and not name.startswith(".")
         half = name.startswith(".") and name.endswith(".new")
         known = (
             FEWEST_DIGITS <= len(digits) <= MOST_DIGITS and digits.isascii() and digits.isdigit()
@@ -98,7 +98,7 @@ def request_path(text: str) -> str:
     reference = referred(text)
     if reference is None:
         return text
-    path = file_of(*reference, REQUEST)
+    path = file_of(*reference, CALL_REQUEST)
     if not os.path.isfile(path):  # reading a pipe of another program would block
         raise UsageError(f"{text}: no such call; iallocator history {reference[0]} lists them")
     return path

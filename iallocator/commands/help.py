@@ -22,7 +22,7 @@ from iallocator.commands import (
 )
 from iallocator.commands.usage import USAGE, description, exit_statuses
 from iallocator.errors import UsageError, cut, terminal_width
-from iallocator.options.table import COMMON, GROUPS
+from iallocator.options.table import COMMON, OPTION_GROUPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def help_of(name: str, every: bool = False) -> list[str]:
 
 def _groups(table: Sequence[Option], every: bool, width: int) -> Iterator[str]:
     """Yield the options of `table` in groups, each with an empty line and a title before it."""
-    for group in GROUPS:
+    for group in OPTION_GROUPS:
         shown = [one for one in table if one.group == group and (every or not one.rare)]
         if shown:
             yield ""

@@ -18,7 +18,7 @@ from iallocator.commands.shared_options import (
 )
 from iallocator.errors import UsageError, cut
 from iallocator.files import check_writable
-from iallocator.model.constraints import KINDS, MUST, SHOULD
+from iallocator.model.constraints import CONSTRAINT_KINDS, MUST, SHOULD
 from iallocator.model.tags import REPAIR_TYPES
 from iallocator.model.templates import TEMPLATES
 from iallocator.names import guesses
@@ -244,8 +244,8 @@ class Constraints(CommandSettings):
     kind: str = option(
         "--kind",
         "only constraints of this kind",
-        Choice(*KINDS),
-        "|".join(KINDS),
+        Choice(*CONSTRAINT_KINDS),
+        "|".join(CONSTRAINT_KINDS),
         "",
         group=SELECTION,
     )

@@ -28,8 +28,6 @@ __all__ = [
     "redistribute", "squeeze", "undo",
 ]  # fmt: skip
 
-PACEMAKER = "pacemaker-"
-
 
 def balance(command: Command, deadline: Deadline) -> PlanResult:
     """Plan moves within groups that improve the score; say if other groups are left out."""
@@ -208,14 +206,16 @@ def _pacemaker_strategy(settings: Settings) -> str:
     UsageError
         If the command line, or the table of the command, names another strategy.
     """
-    if settings.strategy.startswith(PACEMAKER):
+    from iallocator.constraints.locations import PACEMAKER_PREFIX
+
+    if settings.strategy.startswith(PACEMAKER_PREFIX):
         return settings.strategy
     if settings.asks_here("strategy"):
         raise UsageError(
-            f"place follows Pacemaker's rules: --strategy {PACEMAKER}default, -utilization, "
+            f"place follows Pacemaker's rules: --strategy {PACEMAKER_PREFIX}default, -utilization, "
             f"-balanced or -minimal, got {settings.strategy}"
         )
-    return f"{PACEMAKER}default"
+    return f"{PACEMAKER_PREFIX}default"
 
 
 def reboot(command: Command, deadline: Deadline) -> PlanResult:

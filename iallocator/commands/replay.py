@@ -11,7 +11,7 @@ from iallocator.commands.start import run_command
 from iallocator.errors import printable, tell
 from iallocator.options.parser import words_of
 from iallocator.replay.cases import find_cases
-from iallocator.replay.outcome import UPDATED, WRITTEN
+from iallocator.replay.outcome import CASE_UPDATED, CASE_WRITTEN
 from iallocator.replay.run import Commands, How, run, write_junit
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ class Replayed(Result):
             "failed": len(outcomes) - passed,
             "changed": {
                 status: sum(1 for outcome in outcomes if outcome.status == status)
-                for status in (UPDATED, WRITTEN)
+                for status in (CASE_UPDATED, CASE_WRITTEN)
             },
             "interrupted": self.interrupted,
         }

@@ -45,7 +45,7 @@ WATCH_FOLDER = "/var/lib/iallocator/rescue"
 
 FILE = "state.json"
 
-DONE, BEGUN, STUCK = "done", "begun", "stuck"
+RESCUE_DONE, RESCUE_BEGUN, RESCUE_STUCK = "done", "begun", "stuck"
 """States of a rescue: complete; begun, and it can be resumed; stopped because a job failed."""
 
 
@@ -94,16 +94,16 @@ class WatchState:
         write_file(self._path, json.dumps(document))
 
     def progress(self) -> str:
-        """Return how far the last rescue is: `DONE`, `BEGUN` or `STUCK`; `DONE` for none."""
+        """Return how far the last rescue is: done, begun or stuck; done if there was none."""
         if not os.path.exists(self.journal):
-            return DONE
+            return RESCUE_DONE
         try:
             _, records = records_in(self.journal)
         except UsageError:  # the process ended before the first line was written
-            return DONE
+            return RESCUE_DONE
         if complete(records):
-            return DONE
-        return STUCK if records.in_state(FAILED, REJECTED) else BEGUN
+            return RESCUE_DONE
+        return RESCUE_STUCK if records.in_state(FAILED, REJECTED) else RESCUE_BEGUN
 
 
 class Rescues:
@@ -182,7 +182,7 @@ def begun_rescue(settings: Rescue) -> tuple[str, Collection[str]]:
     if not settings.execute or settings.dry_run:
         return "", ()
     state = WatchState(settings.state)
-    return (state.journal, [*state.probes]) if state.progress() == BEGUN else ("", ())
+    return (state.journal, [*state.probes]) if state.progress() == RESCUE_BEGUN else ("", ())
 
 
 def watched(command: Command, rescue: Callable[[Node], PlanResult]) -> PlanResult:
@@ -223,7 +223,7 @@ def _due(state: WatchState, cluster: Cluster, own: Rescue) -> tuple[Node | None,
 
     If no node is rescued, the node is None, and the reason says why.
     """
-    if state.progress() == STUCK:
+    if state.progress() == RESCUE_STUCK:
         again = f"iallocator rescue -L -X --resume {state.journal}"
         return None, f"the last rescue failed; {again} goes on, nothing is done before", True
     if not state.probes:

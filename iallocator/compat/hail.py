@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.compat import Behaviour
 
-__all__ = ["BEHAVIOUR", "IN_ORDER", "HailBehaviour"]
+__all__ = ["BEHAVIOUR", "HAIL_IN_ORDER", "HailBehaviour"]
 
 
 class HailBehaviour(Behaviour):
@@ -81,4 +81,4 @@ class _InOrder(HailBehaviour):
     reverses_order = False
 
 
-IN_ORDER = _InOrder()
+HAIL_IN_ORDER = _InOrder()

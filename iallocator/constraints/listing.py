@@ -8,7 +8,7 @@ a group uses them.
 
 from __future__ import annotations
 
-from iallocator.constraints.locations import by_pacemaker
+from iallocator.constraints.locations import PACEMAKER_PREFIX, by_pacemaker
 from iallocator.constraints.table import CONSTRAINTS, EXCLUSION_TAGS, LOCATION_TAGS
 from iallocator.model.constraints import (
     ALL_INSTANCES,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ListingFacts", "list_constraints"]
 
-PACEMAKER = "pacemaker-"
 BLIND = "pacemaker-default"
 """The strategy of Pacemaker that ignores capacities."""
 
@@ -528,7 +527,7 @@ class AffinityListing(ConstraintListing):
 
 def _uses_capacities(strategy: str) -> bool:
     """Return whether a strategy uses utilization attributes of instances and nodes."""
-    return strategy.startswith(PACEMAKER) and strategy != BLIND
+    return strategy.startswith(PACEMAKER_PREFIX) and strategy != BLIND
 
 
 def _uses_keys(strategy: str) -> bool:

@@ -40,18 +40,19 @@ if TYPE_CHECKING:
             """Return group index -> its settings, for groups with tags that change settings."""
 
 
-__all__ = ["Locations", "by_pacemaker", "locations_of"]
+__all__ = ["PACEMAKER_PREFIX", "Locations", "by_pacemaker", "locations_of"]
 
-PACEMAKER = "pacemaker-"
+PACEMAKER_PREFIX = "pacemaker-"
+"""The beginning of the names of Pacemaker's strategies."""
 
 
 def by_pacemaker(settings: ScoreSettings, group: Group | None = None) -> bool:
     """Return whether `group` has one of Pacemaker's strategies; None: whether any group has one."""
     if group is not None:
         settings = settings.by_group.get(group.index, settings)
-        return settings.strategy.startswith(PACEMAKER)
+        return settings.strategy.startswith(PACEMAKER_PREFIX)
     every = (settings, *settings.by_group.values())
-    return any(one.strategy.startswith(PACEMAKER) for one in every)
+    return any(one.strategy.startswith(PACEMAKER_PREFIX) for one in every)
 
 
 def locations_of(

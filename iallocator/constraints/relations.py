@@ -21,7 +21,7 @@ from iallocator.constraints.rule_violations import (
     others_broken,
 )
 from iallocator.errors import FEW_NAMES
-from iallocator.model.constraints import APART, GROUP, ORDER, TOGETHER, domains_between
+from iallocator.model.constraints import APART, GROUP_DOMAIN, ORDER, TOGETHER, domains_between
 from iallocator.tags.affinity import constraint_between, constraint_to_many
 
 TYPE_CHECKING = False
@@ -508,7 +508,7 @@ class Relations:
 
     def _inherited(self, member: Member, other: Member, domain: str, node: int) -> bool:
         """Return whether two members that a rule spreads were in the group of `node` initially."""
-        if domain != GROUP or member.rule.kind != APART:
+        if domain != GROUP_DOMAIN or member.rule.kind != APART:
             return False
         return self._began_in(member.instance, node) and self._began_in(other.instance, node)
 
@@ -538,14 +538,14 @@ class Relations:
             self._group_rules = frozenset(
                 rule
                 for rule in self.rules
-                if rule.kind == APART and any(one.domain == GROUP for one in rule.members)
+                if rule.kind == APART and any(one.domain == GROUP_DOMAIN for one in rule.members)
             )
         return self._group_rules
 
     @staticmethod
     def varies_within_groups(rule: Rule) -> bool:
         """Return whether moves within a node group can change the violations of `rule`."""
-        return rule.kind != APART or any(one.domain != GROUP for one in rule.members)
+        return rule.kind != APART or any(one.domain != GROUP_DOMAIN for one in rule.members)
 
     def spread_over_groups(self, instance: str) -> bool:
         """Return whether a rule spreads an instance over node groups."""
@@ -562,7 +562,9 @@ class Relations:
         for name in instances if self.group_rules else ():
             mine = [m for m in self.rule_members(name) if m.must and m.rule in self.group_rules]
             there = [(kept.get(member.rule, set()), member) for member in mine]
-            if any(GROUP in some or (some and one.domain == GROUP) for some, one in there):
+            if any(
+                GROUP_DOMAIN in some or (some and one.domain == GROUP_DOMAIN) for some, one in there
+            ):
                 names.append(name)
                 continue
             for member in mine:

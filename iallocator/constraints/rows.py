@@ -13,7 +13,7 @@ from math import ceil, inf
 from iallocator.model.columns import MEMORY
 from iallocator.model.constraints import (
     APART,
-    GROUP,
+    GROUP_DOMAIN,
     HARD_WEIGHT,
     ORDER,
     TOGETHER,
@@ -286,7 +286,7 @@ class AffinityRows(ConstraintRows):
         if bound.kind == APART:
             others = len(members) - len(by_domain)
             together = 1  # those that shared their group initially may share it in the end
-            if domain == GROUP:
+            if domain == GROUP_DOMAIN:
                 began = self._relations.share_first_group(members, node)
                 together = len(began) if name in began else 1
             for site in sites:  # an instance that names the domain fills it; others share it

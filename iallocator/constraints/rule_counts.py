@@ -5,7 +5,7 @@ The counts of a state are kept up to date: only nodes that have changed are coun
 
 from __future__ import annotations
 
-from iallocator.model.constraints import GROUP, HARD_WEIGHT
+from iallocator.model.constraints import GROUP_DOMAIN, HARD_WEIGHT
 from iallocator.model.state import derived
 
 TYPE_CHECKING = False
@@ -238,15 +238,17 @@ class Zones:
 class Domains:
     """The failure domains of all nodes of a cluster, by the prefix of their tags.
 
-    With the prefix "", every node is its own failure domain. With the prefix `GROUP`, the failure
-    domains are the node groups. A prefix that no node has is treated like "".
+    With the prefix "", every node is its own failure domain. With the prefix `GROUP_DOMAIN`,
+    failure domains are node groups. A prefix that no node has is treated like "".
     """
 
     __slots__ = ("_known", "_nodes", "_prefixes")
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
-        self._prefixes = {tag.partition(":")[0] for node in nodes for tag in node.tags} | {GROUP}
+        self._prefixes = {tag.partition(":")[0] for node in nodes for tag in node.tags} | {
+            GROUP_DOMAIN
+        }
         self._known: dict[str, Zones] = {}
 
     def zones(self, domain: str) -> Zones:
@@ -269,7 +271,7 @@ class Domains:
         The node itself is the domain if the prefix is "", or if the node has no such tag.
         """
         node, prefix = self._nodes[index], domain + ":"
-        if domain == GROUP:
+        if domain == GROUP_DOMAIN:
             return [f"group {node.group.name}"]
         known = domain and domain in self._prefixes
         tags = [tag for tag in node.tags if tag.startswith(prefix)] if known else []

@@ -10,7 +10,7 @@ from iallocator.constraints.relations import units_of
 from iallocator.errors import FEW_NAMES, named
 from iallocator.model.constraints import (
     APART,
-    GROUP,
+    GROUP_DOMAIN,
     ORDER,
     TOGETHER,
     TagFinding,
@@ -19,7 +19,7 @@ from iallocator.model.constraints import (
 from iallocator.tags.affinity import labelled
 from iallocator.tags.foreign import misspelt, misspelt_foreign
 from iallocator.tags.pacemaker import PacemakerTags
-from iallocator.tags.pacemaker_scores import WORDS
+from iallocator.tags.pacemaker_scores import SCORE_WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _contradictions(
         never: dict[str, str] = {}
         for tag in tags:
             where, _, value = tag.rpartition(":")
-            if tag.startswith(f"{prefix}score:") and value in WORDS:
+            if tag.startswith(f"{prefix}score:") and value in SCORE_WORDS:
                 (never if value.startswith("-") else always).setdefault(where, tag)
         for where in sorted(always.keys() & never.keys()):
             against = f"contradicts {never[where]}"
@@ -281,7 +281,7 @@ def _unknown_domains(
     seen: set[str] = set()
     for rule in relations.rules:
         for member in rule.members:
-            unseen = member.domain not in seen | {"", GROUP}
+            unseen = member.domain not in seen | {"", GROUP_DOMAIN}
             if unseen and member.instance in names:
                 seen.add(member.domain)
                 start = f"{member.domain}:"

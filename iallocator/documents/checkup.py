@@ -8,7 +8,12 @@ from math import comb
 from iallocator.errors import STATUS_INCOMPLETE, printable
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.planners.check.health import DATA, KINDS, NOT_ANALYSED, OF_NODES
+from iallocator.planners.check.health import (
+    FINDING_KINDS,
+    INCONSISTENT_DATA,
+    NOT_ANALYSED,
+    OF_NODES,
+)
 from iallocator.scoring.metrics import NO_CENTRES, RESERVED_TOTAL, STATISTICS, values
 from iallocator.scoring.scalar import terms_of
 
@@ -121,7 +126,7 @@ class Checkup:
     def fewer_findings(self) -> dict[str, int]:
         """Return kind -> by how much balancing lowers the number of findings; negative for more."""
         before, after = counts_of(self.before), counts_of(self.after)
-        return {kind: before[kind] - after[kind] for kind in KINDS}
+        return {kind: before[kind] - after[kind] for kind in FINDING_KINDS}
 
     @property
     def helps(self) -> bool:
@@ -176,7 +181,7 @@ class Checkup:
     def _counts(self, health: Sequence[GroupHealth]) -> dict[str, int]:
         """Return kind of finding -> number of nodes or instances with it, in groups of `health`."""
         data = sum(len(self.data.get(one.group.index, ())) for one in health)
-        return {**counts_of(health), DATA: data}
+        return {**counts_of(health), INCONSISTENT_DATA: data}
 
     def _findings(self, health: GroupHealth) -> list[Json]:
         """Return the findings in a group as plain data; those about inconsistent data come last."""
@@ -186,7 +191,7 @@ class Checkup:
     def facts(self) -> Json:
         """Return the facts in texts and pages that the document leaves out, as plain data."""
         return {
-            "kinds": KINDS,
+            "kinds": FINDING_KINDS,
             "not_analysed": NOT_ANALYSED,
             "of_nodes": OF_NODES,
             "tag_findings": [(one.kind, str(one)) for one in self.tag_findings],
@@ -237,7 +242,7 @@ class Checkup:
         """Return the line of a Nagios plugin: state, problems, and performance data."""
         counts = self._counts(self.before)
         late = len(self.not_analysed)
-        words = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
+        words = [f"{FINDING_KINDS[kind]}: {count}" for kind, count in counts.items() if count]
         if late:
             words.append(f"{NOT_ANALYSED}: {late}")
         elif not self.complete:
@@ -319,7 +324,7 @@ def score_assessment(state: State, group: Group) -> Json:
 
 def _summary(health: GroupHealth, counts: Mapping[str, int]) -> str:
     """Return the problems of a group in one line; "" if there are none."""
-    parts = [f"{KINDS[kind]}: {count}" for kind, count in counts.items() if count]
+    parts = [f"{FINDING_KINDS[kind]}: {count}" for kind, count in counts.items() if count]
     if health.not_analysed:
         parts.append(f"{NOT_ANALYSED}: {len(health.not_analysed)}")
     return ", ".join(parts)
@@ -360,4 +365,4 @@ def _failure_facts(joint: FailuresFound) -> Json:
 def counts_of(health: Iterable[GroupHealth]) -> dict[str, int]:
     """Return kind of finding -> how many nodes or instances of all groups have it."""
     counts = [one.counts for one in health]
-    return {kind: sum(one[kind] for one in counts) for kind in KINDS}
+    return {kind: sum(one[kind] for one in counts) for kind in FINDING_KINDS}

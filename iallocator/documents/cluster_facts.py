@@ -16,7 +16,13 @@ from iallocator.model.columns import (
     SECONDARIES,
     SPINDLES,
 )
-from iallocator.planners.check.health import KINDS, NOT_ANALYSED, examine, failures, unexamined
+from iallocator.planners.check.health import (
+    FINDING_KINDS,
+    NOT_ANALYSED,
+    examine,
+    failures,
+    unexamined,
+)
 from iallocator.planners.power_state import Switched
 
 TYPE_CHECKING = False
@@ -135,7 +141,7 @@ def cluster_facts(
     now["nodes"] = [one for one in now["nodes"] if only is None or one["group"] == only.name]
     return {
         "cluster": inventory(cluster),
-        "kinds": KINDS,
+        "kinds": FINDING_KINDS,
         "not_analysed": NOT_ANALYSED,
         "before": health_at(state, how, health, only=only),
         "states": [now],
@@ -221,7 +227,7 @@ def health_at(
         modes = {how.modes.get(one.group.index, how.n1) for one in health}
         return {
             "n1": modes.pop() if len(modes) == 1 else how.n1,
-            "kinds": KINDS,
+            "kinds": FINDING_KINDS,
             "health": [
                 {
                     "findings": [finding.document() for finding in one.findings],

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Show = Callable[["NodeRow"], object]
 
 __all__ = [
-    "FIELDS", "USUAL", "choose_fields", "instance_table", "node_rows", "node_table", "runs",
+    "NODE_FIELDS", "USUAL", "choose_fields", "instance_table", "node_rows", "node_table", "runs",
 ]  # fmt: skip
 
 USUAL = (
@@ -102,7 +102,7 @@ def _load(position: int) -> Show:
     return lambda row: decimal(row.column(position), 3)
 
 
-FIELDS: dict[str, tuple[str, Show]] = {
+NODE_FIELDS: dict[str, tuple[str, Show]] = {
     "status": ("F", NodeRow.status),
     "name": ("Name", NodeRow.short_name),
     "tmem": ("t_mem", lambda row: row.node.total_memory),
@@ -154,8 +154,8 @@ def node_table(
         The placement of all instances. The fields of missing memory and disk show the initial
         state.
     wanted:
-        Names of `FIELDS`, separated by commas. If `wanted` begins with ``+``, they are added to the
-        `USUAL` fields; "" means the `USUAL` fields.
+        Names of `NODE_FIELDS`, separated by commas. If `wanted` begins with ``+``, they are added
+        to the `USUAL` fields; "" means the `USUAL` fields.
     backwards:
         Whether the cluster was read in the order of hail, last node first. Its lists are then
         reversed, and are as wide as those of htools.
@@ -171,7 +171,7 @@ def node_table(
     domain = None if backwards else domain_of(node.name for node in state.cluster.nodes)
     rows = node_rows(state, names, backwards, group, domain)
     return {
-        "titles": [FIELDS[name][0] for name in names],
+        "titles": [NODE_FIELDS[name][0] for name in names],
         "rows": [[str(cell) for cell in row] for row in rows],
         "left": [name in LEFT for name in names],
         "any_width": backwards,
@@ -201,7 +201,7 @@ def node_rows(
     for instance in cluster.instances:  # as they were when the nodes reported
         if instance.nodes and instance.uses_memory:
             missing[instance.nodes[0]] -= instance.memory
-    shows = [FIELDS[name][1] for name in names]
+    shows = [NODE_FIELDS[name][1] for name in names]
     rows: list[list[object]] = []
     for number, node in enumerate(cluster.nodes[:: -1 if backwards else 1]):
         if group in (None, node.group):
@@ -213,8 +213,8 @@ def node_rows(
 def choose_fields(wanted: str) -> list[str]:
     """Return the names of the fields that ``--print-nodes=WANTED`` requests.
 
-    `wanted`: names of `FIELDS`, separated by commas. If it begins with ``+``, they are added to the
-    `USUAL` fields. If it names none, the result is `USUAL`.
+    `wanted`: names of `NODE_FIELDS`, separated by commas. If it begins with ``+``, they are added
+    to the `USUAL` fields. If it names none, the result is `USUAL`.
 
     Raises
     ------
@@ -224,10 +224,10 @@ def choose_fields(wanted: str) -> list[str]:
     more = wanted.removeprefix("+")
     names = [name for name in more.split(",") if name]
     for name in names:
-        if name not in FIELDS:
+        if name not in NODE_FIELDS:
             raise UsageError(
-                f"--print-nodes: expected fields out of {', '.join(FIELDS)}, got {name!r}"
-                f"{guesses(name, FIELDS)}"
+                f"--print-nodes: expected fields out of {', '.join(NODE_FIELDS)}, got {name!r}"
+                f"{guesses(name, NODE_FIELDS)}"
             )
     return [*USUAL, *names] if wanted.startswith("+") or not names else names
 

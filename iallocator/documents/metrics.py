@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from iallocator import __version__
 from iallocator.model.columns import CPUS, DISK, MEMORY
-from iallocator.planners.check.health import KINDS, failures
+from iallocator.planners.check.health import FINDING_KINDS, failures
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import terms_of
 from iallocator.units import MIB
@@ -235,7 +235,7 @@ def health_metrics(
         for statistic, term in zip(STATISTICS, terms, strict=True):
             add("score_term", group, term, statistic=statistic.name)
         problems = {**group_health.counts, "inconsistent": len(data.get(group.index, ()))}
-        for kind in KINDS:
+        for kind in FINDING_KINDS:
             add("problems", group, problems[kind], kind=kind)
         add("failures_not_tolerated", group, problems["global_n1"])
         add("failures_not_analysed", group, len(group_health.not_analysed))

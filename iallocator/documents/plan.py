@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 
 from iallocator.documents.cluster_facts import health_at, inventory, nodes_at
-from iallocator.model.moves import FAILOVER
+from iallocator.model.moves import DRBD_FAILOVER
 from iallocator.scoring.metrics import STATISTICS, terms
 from iallocator.scoring.scalar import kernel_of
 from iallocator.transition.paths import chain
@@ -73,7 +73,7 @@ def _steps(move: Move, cluster: Cluster) -> list[tuple[str, str]]:
     ):
         assert step.move is not None
         kind, target = step.move
-        steps.append((step.kind, "" if kind == FAILOVER else cluster.nodes[target].name))
+        steps.append((step.kind, "" if kind == DRBD_FAILOVER else cluster.nodes[target].name))
     return steps
 
 

@@ -14,7 +14,7 @@ from iallocator.deadline import Deadline
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.queue import (
     ENDED,
-    SUCCESS,
+    JOB_SUCCESS,
     UnknownOutcomeError,
     failed_out_of_band,
     reason_trail,
@@ -114,7 +114,7 @@ def _power_status(queue: JobQueue, name: str, reason: str) -> str:
             return f"not known: job {number} takes more than {POWER_SECONDS:g} s"
         queue.wait([number], POWER_QUERY_INTERVAL)
     why = failed_out_of_band(job.results) or job.why
-    if job.status != SUCCESS or why:
+    if job.status != JOB_SUCCESS or why:
         return f"not known: {why or job.status}"
     try:
         ((_, (_, answer)),) = job.results[-1]

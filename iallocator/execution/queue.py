@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 __all__ = [
-    "CANCELED",
     "ENDED",
-    "ERROR",
+    "JOB_CANCELED",
+    "JOB_ERROR",
+    "JOB_SUCCESS",
     "LOST",
     "RUNNING",
     "SOURCE",
-    "SUCCESS",
     "WAITING",
     "JobQueue",
     "JobStatus",
@@ -40,7 +40,7 @@ __all__ = [
     "reason_trail",
 ]
 
-SUCCESS, ERROR, CANCELED = "success", "error", "canceled"
+JOB_SUCCESS, JOB_ERROR, JOB_CANCELED = "success", "error", "canceled"
 
 LOST = "lost"
 """The status of a job that the queue does not have, or no longer has."""
@@ -50,7 +50,7 @@ RUNNING = "running"
 WAITING = ("queued", "waiting")
 """The status of jobs that have not begun, and can be cancelled."""
 
-ENDED = (SUCCESS, ERROR, CANCELED, LOST)
+ENDED = (JOB_SUCCESS, JOB_ERROR, JOB_CANCELED, LOST)
 
 
 class UnknownOutcomeError(Exception):
@@ -163,9 +163,9 @@ def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:
     if not isinstance(status, str):
         return JobStatus(LOST)
     codes = opstatus if isinstance(opstatus, list) else []
-    begun = SUCCESS in codes or RUNNING in codes or (status == "waiting" and len(codes) > 1)
+    begun = JOB_SUCCESS in codes or RUNNING in codes or (status == "waiting" and len(codes) > 1)
     why = ""
-    if status == ERROR:
+    if status == JOB_ERROR:
         # ``[class, [words]]`` of the opcode that failed
         why = "failed without a reason"
         for result in opresult if isinstance(opresult, list) else ():
@@ -173,7 +173,7 @@ def job_status(status: Any, opstatus: Any, opresult: Any) -> JobStatus:
                 words = result[1] if isinstance(result[1], list) else [result[1]]
                 why = f"{result[0]}: {' '.join(', '.join(map(str, words)).split())}"
                 break
-    done = codes.count(SUCCESS)
+    done = codes.count(JOB_SUCCESS)
     if status == "canceled" and begun:
         why = f"cancelled when {done} of {len(codes)} opcodes were done"
     return JobStatus(status, why, begun, done, opresult if isinstance(opresult, list) else ())

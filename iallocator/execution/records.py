@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.execution.jobs import only_steps, without_first
-from iallocator.execution.queue import CANCELED, SUCCESS
+from iallocator.execution.queue import JOB_CANCELED, JOB_SUCCESS
 from iallocator.transition.step import CREATE
 
 TYPE_CHECKING = False
@@ -153,8 +153,8 @@ class Records:
         elif kind == "ended":
             number, status, why = event["job"], event["status"], event["why"]
             record = self.of[number]
-            withdrawal = record.withdrawal if status == CANCELED else None
-            if status == SUCCESS:
+            withdrawal = record.withdrawal if status == JOB_CANCELED else None
+            if status == JOB_SUCCESS:
                 record.state, record.why = DONE, why
             elif withdrawal and not event["done"]:
                 record.state, record.why = withdrawal.becomes, withdrawal.why

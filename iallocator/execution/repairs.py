@@ -6,10 +6,10 @@ from time import time, time_ns
 from uuid import uuid4
 
 from iallocator.execution.jobs import ExecutionError
-from iallocator.execution.queue import ENDED, SUCCESS, UnknownOutcomeError, reason_trail
+from iallocator.execution.queue import ENDED, JOB_SUCCESS, UnknownOutcomeError, reason_trail
 from iallocator.execution.records import DONE, FAILED
-from iallocator.tags.autorepair import FAILURE, Record, state_of
-from iallocator.tags.autorepair import SUCCESS as SUCCEEDED
+from iallocator.tags.autorepair import REPAIR_FAILURE, Record, state_of
+from iallocator.tags.autorepair import REPAIR_SUCCESS as SUCCEEDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RepairJobs:
         statuses = self._queue.statuses(list(jobs)).values()
         if any(status.status not in ENDED for status in statuses):
             return None
-        return all(status.status == SUCCESS for status in statuses)
+        return all(status.status == JOB_SUCCESS for status in statuses)
 
     def retag(self, instance: str, added: Sequence[str], removed: Sequence[str]) -> None:
         """Change the tags of an instance by jobs, and wait until the jobs have ended.
@@ -116,7 +116,7 @@ class RepairTags:
             if states == {DONE}:
                 wanted[name] = record.ended(SUCCEEDED, int(time()))
             elif FAILED in states:
-                wanted[name] = record.ended(FAILURE, int(time()))
+                wanted[name] = record.ended(REPAIR_FAILURE, int(time()))
             elif numbers:
                 wanted[name] = record
         here = {one.name: one for one in self._load().instances} if wanted else {}

@@ -11,6 +11,7 @@ from iallocator.execution.records import (
     RETURNING,
     SENDING,
     SENT,
+    STUCK,
     route_deviation,
 )
 from iallocator.transition.step import REBOOT, START, STOP
@@ -32,9 +33,8 @@ __all__ = [
 
 HALF_MOVED = "half moved"
 
-STUCK = (FAILED, REJECTED)
 
-WORDS = {
+STATE_WORDS = {
     DONE: "done",
     FAILED: "failed",
     REJECTED: "not done",
@@ -136,7 +136,7 @@ def _job_entry(job: Job, records: Records) -> Json:
     """Return the entry of a job in `execution_document`: its end, or why it was not submitted."""
     record = records.of[job.number]
     if record.state != PENDING:
-        word, why = WORDS[record.state], record.why
+        word, why = STATE_WORDS[record.state], record.why
     elif (blocker := records.blocked().get(job.number)) is not None:
         word, why = "not done", f"it waits for: {describe(records.jobs[blocker])}"
     else:

@@ -16,7 +16,14 @@ from functools import partial
 
 from iallocator.errors import many
 from iallocator.execution.jobs import ExecutionError
-from iallocator.execution.queue import ENDED, ERROR, SOURCE, SUCCESS, UnknownOutcomeError, expecting
+from iallocator.execution.queue import (
+    ENDED,
+    JOB_ERROR,
+    JOB_SUCCESS,
+    SOURCE,
+    UnknownOutcomeError,
+    expecting,
+)
 from iallocator.execution.records import PENDING, RETURNING
 from iallocator.live.stream import LiveError, ServerError
 from iallocator.model.templates import DRBD
@@ -75,7 +82,7 @@ class Returning:
         """
         left = job.steps[-1]
         booting = (
-            status.status == ERROR
+            status.status == JOB_ERROR
             and left["kind"] == ONLINE
             and NO_VERSION in status.why
             and any(
@@ -226,7 +233,11 @@ class Returning:
             self._session.patiently(partial(queue.wait, open_jobs, STOP_TEST_INTERVAL))
         known: dict[str, Any] = {}
         for status in now.values():
-            if status.status == SUCCESS and status.results and isinstance(status.results[0], dict):
+            if (
+                status.status == JOB_SUCCESS
+                and status.results
+                and isinstance(status.results[0], dict)
+            ):
                 known |= status.results[0]
         for name in names:
             if name not in known:

@@ -13,10 +13,10 @@ from functools import partial
 from iallocator.execution.jobs import ExecutionError, describe
 from iallocator.execution.queue import (
     ENDED,
-    ERROR,
+    JOB_ERROR,
+    JOB_SUCCESS,
     LOST,
     RUNNING,
-    SUCCESS,
     JobStatus,
     UnknownOutcomeError,
     failed_out_of_band,
@@ -41,7 +41,7 @@ __all__ = ["Watch", "Waves", "carry_out", "ready"]
 POLL_SECONDS = 2.0
 """The longest wait for a change in the queue, in seconds."""
 
-WORDS = {DONE: "done", PENDING: "taken back", REJECTED: "not done"}
+RESULT_WORDS = {DONE: "done", PENDING: "taken back", REJECTED: "not done"}
 
 
 class Watch:
@@ -83,7 +83,7 @@ class Watch:
                     continue
                 members = {"status": status.status, "why": status.why, "begun": status.begun}
                 session.event("ended", job=job.number, **members, done=status.done)
-                word = WORDS.get(record.state, "failed")
+                word = RESULT_WORDS.get(record.state, "failed")
                 session.report_state(job.number, word + (f": {record.why}" if record.why else ""))
             elif (status.begun or status.status == RUNNING) and not record.begun:
                 record.begun = True
@@ -96,9 +96,9 @@ class Watch:
         A job that is missing from the queue has succeeded if its effect is seen on the cluster.
         Ganeti reports the success of an out-of-band command even if the program failed.
         """
-        if status.status == SUCCESS and job.opcodes[-1]["OP_ID"] == "OP_OOB_COMMAND":
+        if status.status == JOB_SUCCESS and job.opcodes[-1]["OP_ID"] == "OP_OOB_COMMAND":
             why = failed_out_of_band(status.results)
-            return JobStatus(ERROR, why, begun=True) if why else status
+            return JobStatus(JOB_ERROR, why, begun=True) if why else status
         if status.status != LOST:
             return status
         places = self._session.patiently(self._session.cluster_check.places)
@@ -110,7 +110,7 @@ class Watch:
             flagged = {DRAIN: places.drained, OFFLINE: places.offline}
             made = last["node"] in flagged.get(last["kind"], ())
         if made:
-            return JobStatus(SUCCESS, "vanished from the queue, but what it was to do is done")
+            return JobStatus(JOB_SUCCESS, "vanished from the queue, but what it was to do is done")
         return JobStatus(LOST, "vanished from the queue", begun=True)
 
     def take_back(self) -> None:
@@ -250,7 +250,7 @@ class Waves:
                 if isinstance(answer, str):
                     why = f"not taken: {answer}"
                     self._session.event(
-                        "ended", job=number, status=ERROR, why=why, begun=False, done=0
+                        "ended", job=number, status=JOB_ERROR, why=why, begun=False, done=0
                     )
                     self._session.report_state(number, why)
                     continue

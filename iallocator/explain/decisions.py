@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decisions_of"]
 
-NOT_ASKED = "not placed: with --compat hail, one failed instance fails the whole request"
+SKIPPED_INSTANCE = "not placed: with --compat hail, one failed instance fails the whole request"
 
 
 def decisions_of(request: Request, noted: Recorder, response: Json) -> list[Decision]:
@@ -132,7 +132,9 @@ def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Deci
     for one in request.wanted:
         name = one.instance.name
         if name not in entries:
-            decisions.append(Decision(name, subject(one.instance), None, [], reason=NOT_ASKED))
+            decisions.append(
+                Decision(name, subject(one.instance), None, [], reason=SKIPPED_INSTANCE)
+            )
             continue
         number = numbers.get(name) or noted.comparison_number(name, together)
         before = [
@@ -369,7 +371,7 @@ class Moves:
             decision.answer, decision.steps, decision.reason = offer.answer, offer.steps, ""
 
 
-WORDS = {
+STEP_WORDS = {
     "OP_INSTANCE_REPLACE_DISKS": "new secondary {}",
     "OP_INSTANCE_MIGRATE": "migrate to {}",
     "OP_INSTANCE_FAILOVER": "fail over to {}",
@@ -397,6 +399,6 @@ def _step_reports(
         for place, opcode in zip(places, opcodes)
     ]
     return [
-        StepReport(kind, name, WORDS[word].format(name))
+        StepReport(kind, name, STEP_WORDS[word].format(name))
         for (kind, _), name, word in zip(steps, names, words)
     ]

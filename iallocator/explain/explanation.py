@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 __all__ = [
-    "ANSWER",
     "BY_LOSSES",
     "DESCRIBED_PLACEMENTS",
-    "NOT_ASKED",
-    "POSSIBLE",
-    "REJECTED",
-    "RESULTS",
+    "NODE_ANSWER",
+    "NODE_NOT_ASKED",
+    "NODE_POSSIBLE",
+    "NODE_REJECTED",
+    "NODE_RESULTS",
     "Decision",
     "Difference",
     "Explanation",
@@ -34,9 +34,14 @@ __all__ = [
     "node_rows",
 ]  # fmt: skip
 
-ANSWER, POSSIBLE, REJECTED, NOT_ASKED = "answer", "possible", "refused", "not asked"
+NODE_ANSWER, NODE_POSSIBLE, NODE_REJECTED, NODE_NOT_ASKED = (
+    "answer",
+    "possible",
+    "refused",
+    "not asked",
+)
 
-RESULTS = (ANSWER, POSSIBLE, REJECTED, NOT_ASKED)
+NODE_RESULTS = (NODE_ANSWER, NODE_POSSIBLE, NODE_REJECTED, NODE_NOT_ASKED)
 """The results of nodes, in the order in which they are shown."""
 
 DESCRIBED_PLACEMENTS = 2
@@ -228,13 +233,13 @@ class NodeRow:
         if rank is not None and not (rank.lost or node.excluded):
             self.score, self.penalty = rank.score, rank.penalty
         if node.excluded:
-            self.result = NOT_ASKED
+            self.result = NODE_NOT_ASKED
         elif rank is None:
-            self.result = POSSIBLE if node.roles.possible else REJECTED
+            self.result = NODE_POSSIBLE if node.roles.possible else NODE_REJECTED
         elif rank.lost:
-            self.result = REJECTED
+            self.result = NODE_REJECTED
         else:
-            self.result = ANSWER if node.name in chosen else POSSIBLE
+            self.result = NODE_ANSWER if node.name in chosen else NODE_POSSIBLE
 
     @property
     def name(self) -> str:
@@ -247,7 +252,7 @@ class NodeRow:
         group, node, rank = self._group, self.node, self._rank
         if node.excluded:
             return [", ".join(node.excluded)]
-        if self.result == ANSWER and len(self._chosen) > 1:
+        if self.result == NODE_ANSWER and len(self._chosen) > 1:
             return [("as primary", "as secondary")[self._chosen.index(node.name)]]
         rejected = node.roles.reasons
         if node.name in group.rejected_by_strategy:
@@ -260,7 +265,7 @@ class NodeRow:
             first = next((failure_words(one.document(), self._instance) for one in lost), None)
             return [*rejected, first or f"{FAILURE_SAFETY.reason}: {FAILURE_SAFETY.about}"]
         ranked = rank.words(node.name)
-        return [ranked] if self.result == ANSWER else [ranked, *rejected]
+        return [ranked] if self.result == NODE_ANSWER else [ranked, *rejected]
 
     def document(self) -> Json:
         """Return the row as JSON."""

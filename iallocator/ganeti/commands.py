@@ -7,7 +7,7 @@ from shlex import quote
 from iallocator.errors import printable
 from iallocator.ganeti.jobs import chains
 from iallocator.ganeti.opcodes import opcodes_of
-from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
+from iallocator.model.moves import DRBD_FAILOVER, REPLACE_SECONDARY
 from iallocator.transition import step as kinds
 
 TYPE_CHECKING = False
@@ -76,7 +76,7 @@ def _command_of(step: Step, cluster: Cluster) -> str:
     words = "replace-disks" if kind == REPLACE_SECONDARY else f"{step.kind} -f"
     if any(code.get("ignore_consistency") for code in opcodes_of(cluster, step)):
         words += " --ignore-consistency"
-    if kind != FAILOVER:
+    if kind != DRBD_FAILOVER:
         words += f" -n {_line([cluster.nodes[target].name])}"
     return _command(f"gnt-instance {words}", [step.name])
 

@@ -19,6 +19,7 @@ __all__ = [
     "ABANDONED",
     "ALL_LIMITS",
     "FORCED_LIMITS",
+    "FORCED_RESOURCES",
     "HARD_LIMITS",
     "NO_WORSE_LIMITS",
     "PRIMARY",
@@ -121,6 +122,9 @@ def resources_of(limits: LimitSet) -> tuple[Resource, ...]:
     resources = (check.lacks.resource for check in PRIMARY.checks if limits.holds(check))
     return tuple(dict.fromkeys(resource for resource in resources if resource is not None))
 
+
+FORCED_RESOURCES = resources_of(FORCED_LIMITS)
+"""Every resource of nodes that a limit checks even for a forced move."""
 
 RESOURCES = resources_of(ALL_LIMITS)
 """Every resource of nodes that a limit checks."""

@@ -15,9 +15,9 @@ __all__ = [
     "ALL_INSTANCES",
     "APART",
     "CAPACITY",
-    "GROUP",
+    "CONSTRAINT_KINDS",
+    "GROUP_DOMAIN",
     "HARD_WEIGHT",
-    "KINDS",
     "LOCATION",
     "MUST",
     "ORDER",
@@ -44,9 +44,9 @@ CAPACITY = "capacity"
 ORDER = "order"
 PRIORITY = "priority"
 
-KINDS = (LOCATION, TOGETHER, APART, CAPACITY, ORDER, PRIORITY)
+CONSTRAINT_KINDS = (LOCATION, TOGETHER, APART, CAPACITY, ORDER, PRIORITY)
 
-GROUP = "group"
+GROUP_DOMAIN = "group"
 """The prefix of failure domains that stands for node groups; it is not a prefix of node tags."""
 
 ALL_INSTANCES = "*"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
 __all__ = [
-    "FAILOVER",
+    "DRBD_FAILOVER",
     "FAILOVER_TO",
     "REPLACE_SECONDARY",
     "ElementaryMove",
@@ -29,15 +29,15 @@ __all__ = [
     "traffic",
 ]
 
-FAILOVER = "failover"
+DRBD_FAILOVER = "failover"
 REPLACE_SECONDARY = "replace_secondary"
 FAILOVER_TO = "failover_to"
 
-LETTERS = {FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
+LETTERS = {DRBD_FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
 """Elementary move -> its notation in balancers."""
 
 ElementaryMove = tuple[str, int]
-"""A kind of move and the index of its target node; for `FAILOVER`, the new primary."""
+"""A kind of move and the index of its target node; for `DRBD_FAILOVER`, the new primary."""
 
 
 class Move:
@@ -106,7 +106,7 @@ class Move:
     def notation(self, cluster: Cluster) -> str:
         """Return the steps in the notation of balancers: ``f r:node3 f``."""
         return " ".join(
-            "f" if kind == FAILOVER else f"{LETTERS[kind]}:{cluster.nodes[target].name}"
+            "f" if kind == DRBD_FAILOVER else f"{LETTERS[kind]}:{cluster.nodes[target].name}"
             for kind, target in self.steps
         )
 
@@ -141,7 +141,7 @@ def traffic(instance: Instance, letters: Sequence[str]) -> int:
 def places_after(nodes: Nodes, steps: Iterable[ElementaryMove]) -> Nodes:
     """Return the nodes of an instance after `steps`, which begin on `nodes` (primary first)."""
     for kind, target in steps:
-        if kind == FAILOVER:
+        if kind == DRBD_FAILOVER:
             nodes = (nodes[1], nodes[0])
         elif kind == REPLACE_SECONDARY:
             nodes = (nodes[0], target)

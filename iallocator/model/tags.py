@@ -13,8 +13,18 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "ALLOW_MIGRATION", "EXCLUSION", "FAILOVER", "FIX_STORAGE", "KINDS", "MIGRATE", "REINSTALL",
-    "REPAIR_TYPES", "InstanceTags", "doubtful", "exclusion_prefixes", "interpret_tags",
+    "ALLOW_MIGRATION",
+    "EXCLUSION",
+    "REPAIR_FAILOVER",
+    "REPAIR_MIGRATE",
+    "REPAIR_REINSTALL",
+    "REPAIR_STORAGE",
+    "REPAIR_TYPES",
+    "TAG_KINDS",
+    "InstanceTags",
+    "doubtful",
+    "exclusion_prefixes",
+    "interpret_tags",
     "new_conflict",
 ]  # fmt: skip
 
@@ -24,10 +34,10 @@ DESIRED = "htools:desiredlocation:"
 MIGRATION = "htools:migration:"
 ALLOW_MIGRATION = "htools:allowmigration:"
 
-KINDS = (EXCLUSION, LOCATION, DESIRED, MIGRATION, ALLOW_MIGRATION)
+TAG_KINDS = (EXCLUSION, LOCATION, DESIRED, MIGRATION, ALLOW_MIGRATION)
 """The kinds of cluster tags that htools evaluates."""
 
-FIX_STORAGE, MIGRATE, FAILOVER, REINSTALL = REPAIR_TYPES = (
+REPAIR_STORAGE, REPAIR_MIGRATE, REPAIR_FAILOVER, REPAIR_REINSTALL = REPAIR_TYPES = (
     "fix-storage", "migrate", "failover", "reinstall",
 )  # fmt: skip
 """The types of repairs that tags allow and record, the least destructive first."""
@@ -37,7 +47,7 @@ def doubtful(tag: str) -> bool:
     """Return whether a cluster tag begins with ``htools:`` but is no complete tag of htools."""
     if not tag.startswith("htools:"):
         return False
-    whole = tag.startswith(KINDS) and tag not in KINDS
+    whole = tag.startswith(TAG_KINDS) and tag not in TAG_KINDS
     return not whole or (tag.startswith(ALLOW_MIGRATION) and "::" not in tag)
 
 

@@ -100,7 +100,7 @@ class SpareMemory:
             yield failure
 
 
-NOTHING: Mapping[int, float] = {}
+NO_FAILOVERS: Mapping[int, float] = {}
 """The failovers of a failure that has none, or that is not tolerated in any case."""
 
 
@@ -187,13 +187,13 @@ class FailureWatch:
             (self.uncertain.discard if kind == SAFE else self.uncertain.add)(failure)
             failovers: Mapping[int, float] = demand.failovers  # secondary -> MiB
             if kind == LOST and not (rules.requires_all or rules.exact):
-                failovers = NOTHING
+                failovers = NO_FAILOVERS
             elif demand.movers or demand.intricate or not rules.exact:
                 if kind != SAFE:
                     spare = -1
                 if spare != inf:
                     self._spare.note(failure, spare)
-            place, before = self._place[failure], self._noted.get(failure, NOTHING)
+            place, before = self._place[failure], self._noted.get(failure, NO_FAILOVERS)
             if failovers is before:
                 continue
             for secondary, amount in before.items():

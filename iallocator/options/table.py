@@ -34,11 +34,21 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "CLUSTER", "COMMON", "EXECUTION", "GROUPS", "LIMITS", "OUTPUT", "SELECTION", "TUNING",
-    "CommandSettings", "Option", "option", "request_options",
+    "CLUSTER",
+    "COMMON",
+    "EXECUTION",
+    "LIMITS",
+    "OPTION_GROUPS",
+    "OUTPUT",
+    "SELECTION",
+    "TUNING",
+    "CommandSettings",
+    "Option",
+    "option",
+    "request_options",
 ]  # fmt: skip
 
-GROUPS = CLUSTER, SELECTION, LIMITS, OUTPUT, EXECUTION, TUNING = (
+OPTION_GROUPS = CLUSTER, SELECTION, LIMITS, OUTPUT, EXECUTION, TUNING = (
     "cluster", "selection", "limits", "output", "execution", "tuning",
 )  # fmt: skip
 """The groups of options in a help. They are about: the source of the cluster and its condition; the
@@ -76,7 +86,7 @@ class Option:
         The value of the attribute if the option is not given. It is set by `option`, for options
         that a class of settings declares.
     group:
-        One of `GROUPS`.
+        One of `OPTION_GROUPS`.
     rare:
         Whether a help shows the option only with ``--all``.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 
 from iallocator.constraints.table import closed_nodes, out_of_reach
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
+from iallocator.model.moves import DRBD_FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.placement.new import other_nodes
 from iallocator.placement.results import MoveResult, NodeQuery, ScoredMove, tally
 from iallocator.ranking import ranks_nodes
@@ -136,7 +136,7 @@ def fail_over(context: Context, evaluator: Evaluator, instance: Instance) -> Mov
     old, new = present
     if not may_take_over(context, new):
         return MoveResult(message=f"Its secondary {context.cluster.nodes[new].name} is not online")
-    exchange = Move(instance, present, (new, old), [(FAILOVER, new)])
+    exchange = Move(instance, present, (new, old), [(DRBD_FAILOVER, new)])
     rejection = evaluator.check(exchange, n1=False)
     if rejection is not None:
         _record_exchange(context, evaluator, instance, rejection)
@@ -196,7 +196,7 @@ def move_pair(
             if context.settings.behaviour.lists_rejections:
                 why = f"Allocation failed: {why}"
             return _no_pair(why, {rejection.reason: 1})
-        first = [(FAILOVER, secondary)]
+        first = [(DRBD_FAILOVER, secondary)]
         old, secondary = secondary, old
     with state.trial():
         state.remove(instance, present)
@@ -210,7 +210,7 @@ def move_pair(
         lambda nodes: [
             *first,
             (REPLACE_SECONDARY, nodes[0]),
-            (FAILOVER, nodes[0]),
+            (DRBD_FAILOVER, nodes[0]),
             (REPLACE_SECONDARY, nodes[1]),
         ],
     )

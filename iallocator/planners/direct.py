@@ -27,7 +27,7 @@ from iallocator.model.moves import Move, replay
 from iallocator.model.node_view import Capacities
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
-from iallocator.planners.balance.move_kinds import BY_NAME, KINDS, MoveRules, possible
+from iallocator.planners.balance.move_kinds import BY_NAME, MOVE_KINDS, MoveRules, possible
 from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.plan import (
     PlanEntry,
@@ -356,7 +356,7 @@ def shortest_ways(
             yield [BY_NAME["f"].move(instance, before, after[0])]
     else:
         (new, *more) = (index for index in after if index not in before)
-        kinds = [kind for kind in KINDS if kind.drbd and kind.targeted]
+        kinds = [kind for kind in MOVE_KINDS if kind.drbd and kind.targeted]
         if more:  # the new primary becomes the secondary first
             kinds = [BY_NAME["r f"], BY_NAME["f r f"]]
         for kind in kinds:

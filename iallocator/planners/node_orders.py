@@ -36,7 +36,7 @@ __all__ = [
     "WorstFit", "WorstFitBesideReserve", "memory_used",
 ]  # fmt: skip
 
-NOTHING: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
+NO_AMOUNTS: Sequence[float] = (0,) * (max(CPUS, MEMORY, MEMORY_LATER) + 1)
 """Amounts that change nothing on a node."""
 
 
@@ -137,7 +137,7 @@ class WorstFitBesideReserve(NodeOrder):
     def key(self, index: int) -> float:
         return -self.of(index)
 
-    def of(self, index: int, more: Sequence[float] = NOTHING, reserved: float = 0) -> float:
+    def of(self, index: int, more: Sequence[float] = NO_AMOUNTS, reserved: float = 0) -> float:
         """Return the free share of the scarcest resource of node `index`, without the reserve.
 
         The resources are memory and virtual cpus. `more`: amounts by column that are added first,

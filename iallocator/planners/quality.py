@@ -17,11 +17,27 @@ if TYPE_CHECKING:
     """Returns the bound; None if no bound is known."""
 
 __all__ = [
-    "BOUND_SECONDS", "FREED", "FREE_SHARE", "GROUPS", "INTERRUPTED", "LEFT_OUT", "NONE_KNOWN",
-    "NO_TIME", "PLACED", "SCORE", "UNHEALTHY", "Quality", "bounded",
+    "BOUND_SECONDS",
+    "FREED",
+    "FREE_SHARE",
+    "GROUPS_MEASURE",
+    "LEFT_OUT_MEASURE",
+    "NONE_KNOWN",
+    "NO_TIME",
+    "PLACED",
+    "RUN_INTERRUPTED",
+    "SCORE_MEASURE",
+    "UNHEALTHY_MEASURE",
+    "Quality",
+    "bounded",
 ]  # fmt: skip
 
-SCORE, GROUPS, UNHEALTHY, LEFT_OUT = "score", "groups of nodes", "unhealthy groups", "left out"
+SCORE_MEASURE, GROUPS_MEASURE, UNHEALTHY_MEASURE, LEFT_OUT_MEASURE = (
+    "score",
+    "groups of nodes",
+    "unhealthy groups",
+    "left out",
+)
 """Measures of a result of which less is better."""
 
 FREED, FREE_SHARE, PLACED = "freed nodes", "free share", "instances"
@@ -37,7 +53,7 @@ ZERO_DIFFERENCE = 1e-12
 """A bound and a result close to 0 are equal if they differ by at most this amount."""
 
 NO_TIME = "the time limit ended the plan first"
-INTERRUPTED = "the run was interrupted"
+RUN_INTERRUPTED = "the run was interrupted"
 NONE_KNOWN = "no bound is known for this problem"
 
 
@@ -49,7 +65,7 @@ class Quality:
     result:
         The value that the plan reaches.
     measure:
-        Name of the value, `SCORE` for example.
+        Name of the value, `SCORE_MEASURE` for example.
     bound:
         A value that no plan can improve on; None if no bound is known.
     reason:
@@ -59,7 +75,7 @@ class Quality:
     __slots__ = ("bound", "measure", "reason", "result")
 
     def __init__(
-        self, result: float, bound: float | None, reason: str = "", measure: str = SCORE
+        self, result: float, bound: float | None, reason: str = "", measure: str = SCORE_MEASURE
     ) -> None:
         self.result = result
         self.measure = measure
@@ -113,7 +129,7 @@ def bounded(bounding: Bounding, deadline: Deadline) -> tuple[float | None, str, 
             bound = bounding()
     except Stopped as stop:
         if stop.interrupted:
-            return None, INTERRUPTED, stop
+            return None, RUN_INTERRUPTED, stop
         late = seconds == LATE_SECONDS
         return None, NO_TIME if late else f"it was not found within {seconds:.1f} s", None
     if bound is None or not isfinite(bound):

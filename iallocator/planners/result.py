@@ -8,7 +8,7 @@ from iallocator.deadline import Stopped
 from iallocator.model.moves import Move, replay
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, PlanEntry
-from iallocator.planners.quality import INTERRUPTED, SCORE, Quality, bounded
+from iallocator.planners.quality import RUN_INTERRUPTED, SCORE_MEASURE, Quality, bounded
 from iallocator.scoring.scalar import kernel_of
 
 TYPE_CHECKING = False
@@ -106,7 +106,7 @@ class PlanResult:
     moves_are_optional = False
     returns = False
     serves_in_parts = False
-    measure = SCORE
+    measure = SCORE_MEASURE
 
     def __init__(self, command: str, before: State, demands: Demands | None = None) -> None:
         self.plan = Plan(command, 0.0)
@@ -165,7 +165,7 @@ class PlanResult:
         """
         if self.bounding is None:
             return
-        bound, reason = self.known_bound, INTERRUPTED
+        bound, reason = self.known_bound, RUN_INTERRUPTED
         if not self.interrupted:
             least, reason, stop = bounded(self.bounding, deadline)
             bound = self.known_bound if least is None else least

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["campaign", "campaign_lines"]
 
-DRAIN = "drain"
+DRAIN_STEP = "drain"
 """The kind of a step that drains a node."""
 
 AFTER = {
@@ -36,7 +36,7 @@ def campaign(plan: Json, facts: Json, page: Page) -> None:
     `facts` has the node group of each node, and whether other orders of the steps were verified.
     """
     groups = plan["reboots"]
-    drained = {one["node"] for one in plan["transition"]["steps"] if one["kind"] == DRAIN}
+    drained = {one["node"] for one in plan["transition"]["steps"] if one["kind"] == DRAIN_STEP}
     names = (move["instance"] for group in groups for move in group["moves"])
     page.leave_out(domains_of(facts["group_of"], names))
     reason = plan.get("reason") or "no node can be maintained"
@@ -107,7 +107,7 @@ def _work(
         for names in (nodes, [node for node in nodes if node in drained])
     )
     if some:
-        yield DRAIN, some, ""
+        yield DRAIN_STEP, some, ""
     for move in group["moves"]:
         yield "move", move["instance"], f"to {':'.join(move['nodes'])}"
     if group["shell_commands"]:

@@ -22,7 +22,7 @@ __all__ = [
     "lasting_of", "trend_rows", "trend_title",
 ]  # fmt: skip
 
-KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
+CAPACITY_FILLINGS = (("tiered", "Tiered"), ("standard", "Standard"))
 
 
 def capacity(document: Json, facts: Json, page: Page) -> None:
@@ -48,7 +48,7 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
             for title in titles
         ),
     )
-    runs = [(title, document[kind]) for kind, title in KINDS if kind in document]
+    runs = [(title, document[kind]) for kind, title in CAPACITY_FILLINGS if kind in document]
     stages = [("now", document["before"]), *((name.lower(), run["after"]) for name, run in runs)]
     for title, figures in stages:
         mib = (amount for what in ("memory", "disk") for amount in figures[what].values())

@@ -24,12 +24,12 @@ COLUMN_GROUPS = 4
 STATES = {True: "Healthy", False: "Something is wrong", None: "Not analysed"}
 """The health of the cluster in words."""
 
-DATA = "inconsistent"
+DATA_FINDINGS = "inconsistent"
 """The kind of findings about the data, not about placement."""
 
 SEVERITY = (
     "offline_primary", "global_n1", "n1", "musts", "conflicts", "split", "policy", "location",
-    "offline_secondary", DATA,
+    "offline_secondary", DATA_FINDINGS,
 )  # fmt: skip
 """The kinds of findings, the most important kind first."""
 
@@ -71,7 +71,7 @@ def health_sentence(document: Json, facts: Json, page: Page | None = None) -> st
     if document["healthy"] and facts["failures"] and not facts["failures"]["complete"]:
         state = "Nothing wrong was found, but not all failures of several nodes were analysed"
     present = {kind for kind, count in document["problems"].items() if count}
-    if document["healthy"] is False and present == {DATA}:
+    if document["healthy"] is False and present == {DATA_FINDINGS}:
         state = "The data are inconsistent; nothing else is wrong"
     if not rebalancing["tried"]:
         return f"{state}; balancing was not tried"
@@ -165,10 +165,10 @@ def _findings(page: Page, listed: Sequence[Json], facts: Json) -> None:
     """Add to `page` a table of findings by node, the worst nodes first."""
     table = Table("node", "what is wrong")
     by_node: dict[str, list[Json]] = {}
-    data = [one for one in listed if one["kind"] == DATA]
+    data = [one for one in listed if one["kind"] == DATA_FINDINGS]
     few = data if page.everything or page.verbose else data[:MOST_WARNINGS]
     for one in listed:
-        if one["kind"] == DATA and one not in few:
+        if one["kind"] == DATA_FINDINGS and one not in few:
             continue
         by_node.setdefault(one["node"] or "", []).append(one)
     worst = {
@@ -189,7 +189,10 @@ def _findings(page: Page, listed: Sequence[Json], facts: Json) -> None:
     page.table(table)
     if len(data) > len(few):
         left = len(data) - len(few)
-        page.say(f"{facts['kinds'][DATA]}: {left} more (-v, {page.option} or --json)", tone="bad")
+        page.say(
+            f"{facts['kinds'][DATA_FINDINGS]}: {left} more (-v, {page.option} or --json)",
+            tone="bad",
+        )
 
 
 def score_words(group: Json, page: Page) -> str:
@@ -214,7 +217,7 @@ def _largest(group: Json) -> tuple[str, str] | None:
 MOST_WORST_SETS = 10
 """The most sets of nodes in the text; the JSON document has all."""
 
-WORDS = {1: "node", 2: "pair of nodes"}
+SET_WORDS = {1: "node", 2: "pair of nodes"}
 
 
 def _show_failures(failures: Json, page: Page) -> None:
@@ -238,7 +241,7 @@ def _show_failures(failures: Json, page: Page) -> None:
     if sets is None:
         return
 
-    page.heading(f"Every {WORDS[size]} at once")
+    page.heading(f"Every {SET_WORDS[size]} at once")
     text = f"{sets['count']} in all: {sets['survived']} tolerated, {sets['lose']} not tolerated"
     late = sets["unknown"]
     page.say(f"{text}, {late} not analysed because the check ended early" if late else text)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from iallocator.compat import OURS
 from iallocator.explain.explanation import (
-    ANSWER,
     BY_LOSSES,
     DESCRIBED_PLACEMENTS,
-    NOT_ASKED,
-    POSSIBLE,
-    RESULTS,
+    NODE_ANSWER,
+    NODE_NOT_ASKED,
+    NODE_POSSIBLE,
+    NODE_RESULTS,
     failure_words,
 )
 from iallocator.explain.facts import PENALTY, scored
@@ -257,7 +257,7 @@ MOST_EQUAL_NODES = 12
 FEWEST_LISTED_NODES = 4
 """The fewest nodes with one result that are listed, if there are enough."""
 
-TONES = {ANSWER: "good", POSSIBLE: "", NOT_ASKED: "faint"}
+TONES = {NODE_ANSWER: "good", NODE_POSSIBLE: "", NODE_NOT_ASKED: "faint"}
 
 
 def add_nodes(page: Page, group: Json, instance: str) -> None:
@@ -284,7 +284,7 @@ def add_nodes(page: Page, group: Json, instance: str) -> None:
         # A row for each node, and a line below it for each further reason
         table = Table("node", "result", "why")
         present = {row["result"] for row, _ in rows}
-        for result in RESULTS:
+        for result in NODE_RESULTS:
             of_result = [(row, why) for row, why in rows if row["result"] == result]
             usual = (
                 min(MOST_EQUAL_NODES, max(FEWEST_LISTED_NODES, page.rows // len(present)))
@@ -315,7 +315,9 @@ def add_nodes(page: Page, group: Json, instance: str) -> None:
 def _sorted_rows(group: Json) -> list[Json]:
     """Return the rows of nodes, sorted by result and rank; nodes for the instance come first."""
     place = {row["node"]: k for k, row in enumerate(group.get("order", ()))}
-    of_result: dict[str, list[tuple[float, int, int, Json]]] = {result: [] for result in RESULTS}
+    of_result: dict[str, list[tuple[float, int, int, Json]]] = {
+        result: [] for result in NODE_RESULTS
+    }
     for k, row in enumerate(group["candidates"]):
         score = row.get("score", 0.0) + row.get("penalty", 0.0)
         ranked = score, place.get(row["node"], len(place)) if place else 0, k, row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.errors import MOST_NAMES, many, printable
-from iallocator.model.tags import FAILOVER, REINSTALL
+from iallocator.model.tags import REPAIR_FAILOVER, REPAIR_REINSTALL
 from iallocator.names import domains_of
 from iallocator.render.drawing import subject, way
 from iallocator.render.quality import quality_words
@@ -47,7 +47,7 @@ SUMS = {
 }
 """Command -> the sum that it lowers, in words; commands that lower the score are left out."""
 
-HEALTHY, BROKEN = "Healthy", "Broken"
+SHOWN_HEALTHY, SHOWN_BROKEN = "Healthy", "Broken"
 """States of an instance in `repair`."""
 
 COUNTED = frozenset({"redistribute", "compress"})
@@ -401,10 +401,10 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
     instances, counts = document["instances"], dict(document["counts"])
     page.leave_out(domains_of(facts["nodes"], [one["instance"] for one in instances]))
     # harep calls an instance healthy if no tag says otherwise; for the administrator, it is broken
-    broken = [one for one in instances if "broken" in one and one["state"] == HEALTHY]
+    broken = [one for one in instances if "broken" in one and one["state"] == SHOWN_HEALTHY]
     if broken:
-        counts[HEALTHY] -= len(broken)
-        counts[BROKEN] = len(broken)
+        counts[SHOWN_HEALTHY] -= len(broken)
+        counts[SHOWN_BROKEN] = len(broken)
     shares = [f"{name}: {count}" for name, count in counts.items() if count]
     page.say(f"Instances: {', '.join(shares) or 'none'}", indent=0)
     if instances:
@@ -412,8 +412,8 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
         table = Table("instance", "state", "what is done")
         for one in instances:
             state = one["state"]
-            if state == HEALTHY and "broken" in one:
-                state = BROKEN
+            if state == SHOWN_HEALTHY and "broken" in one:
+                state = SHOWN_BROKEN
             table.add(one["instance"], state, one["note"] or "-")
         page.table(table)
     if document["broken"]:
@@ -424,7 +424,7 @@ def repairs(document: Json, facts: Json, page: Page) -> None:
                 commands.setdefault(one["command"], []).append(one["instance"])
         for command, names in commands.items():
             page.verbatim(printable(f"  {page.some(names, MOST_NAMES, 'instances')}: {command}"))
-        if any(one.get("repair") in (FAILOVER, REINSTALL) for one in instances):
+        if any(one.get("repair") in (REPAIR_FAILOVER, REPAIR_REINSTALL) for one in instances):
             page.say(
                 "Make sure that offline nodes are powered off: otherwise their instances would run "
                 "twice."

@@ -40,7 +40,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Case", "case_of", "find_cases"]
 
-REQUEST, CLUSTER, ARGS, RESPONSE = "request.json", "cluster.data", "args", "response.json"
+CASE_REQUEST, CASE_CLUSTER, CASE_ARGS, CASE_RESPONSE = (
+    "request.json",
+    "cluster.data",
+    "args",
+    "response.json",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +72,14 @@ class Case:
     @property
     def captured(self) -> bool:
         """Return whether the case is a captured call, so that its files must not be changed."""
-        return self.request.endswith("." + layout.REQUEST)
+        return self.request.endswith("." + layout.CALL_REQUEST)
 
     def source(self) -> list[str]:
         """Return the arguments that name the file that is read, for a run in the case's folder."""
         if self.request == self.args:
             return []
         name = os.path.basename(self.request)
-        return ["--text-data", name] if name.endswith(CLUSTER) else [name]
+        return ["--text-data", name] if name.endswith(CASE_CLUSTER) else [name]
 
     def options(self) -> list[str]:
         """Return the options stored with the request: one a line, or as words of a shell.
@@ -110,7 +115,7 @@ def find_cases(paths: Sequence[str]) -> list[Case]:
             raise UsageError(f"{path}: no request.json or *.request.json in it, nor a command")
         for request in requests:
             name = os.path.basename(request)
-            if not (name == RESPONSE or name.endswith("." + RESPONSE)):
+            if not (name == CASE_RESPONSE or name.endswith("." + CASE_RESPONSE)):
                 by_name.setdefault(os.path.realpath(request), case_of(request))
     if not by_name:
         raise UsageError(f"{' '.join(paths)}: no requests, only responses")
@@ -123,29 +128,31 @@ def _requests_in(folder: str) -> Iterator[str]:
         for name in sorted(files):
             if not os.path.isfile(os.path.join(where, name)):
                 continue  # reading a pipe would block
-            if name == REQUEST or name.endswith(("." + REQUEST, "." + layout.REQUEST)):
+            if name == CASE_REQUEST or name.endswith(
+                ("." + CASE_REQUEST, "." + layout.CALL_REQUEST)
+            ):
                 yield os.path.join(where, name)
-            elif name == CLUSTER or name.endswith("." + CLUSTER):
-                if name.removesuffix(CLUSTER) + REQUEST not in files:
+            elif name == CASE_CLUSTER or name.endswith("." + CASE_CLUSTER):
+                if name.removesuffix(CASE_CLUSTER) + CASE_REQUEST not in files:
                     yield os.path.join(where, name)
-            elif name == ARGS and not {REQUEST, CLUSTER} & set(files):
+            elif name == CASE_ARGS and not {CASE_REQUEST, CASE_CLUSTER} & set(files):
                 yield os.path.join(where, name)
 
 
 def case_of(request: str) -> Case:
     """Return the case of a request in the file `request`."""
     folder, name = os.path.split(request)
-    if name.endswith("." + layout.REQUEST):
-        stem = name.removesuffix(layout.REQUEST)
+    if name.endswith("." + layout.CALL_REQUEST):
+        stem = name.removesuffix(layout.CALL_REQUEST)
         path = os.path.join(folder, stem)
         shown = f"{folder or '.'}#{int(stem[:-1])}" if stem[:-1].isdecimal() else request
         texts = [path + kind for kind in ("stderr", "stdout", "status", layout.CONF)]
-        return Case(shown, request, path + layout.RESPONSE, path + layout.ARGS, *texts)
-    for known in (REQUEST, CLUSTER, ARGS):
+        return Case(shown, request, path + layout.CALL_RESPONSE, path + layout.CALL_ARGS, *texts)
+    for known in (CASE_REQUEST, CASE_CLUSTER, CASE_ARGS):
         if name == known:
             stem, shown = "", folder or "."
             break
-        if known != ARGS and name.endswith("." + known):
+        if known != CASE_ARGS and name.endswith("." + known):
             stem, shown = name.removesuffix(known), request.removesuffix("." + known)
             break
     else:
@@ -155,8 +162,8 @@ def case_of(request: str) -> Case:
         return os.path.join(folder, stem + what)
 
     return Case(
-        shown, request, beside(RESPONSE), beside(ARGS), beside("stderr"), beside("stdout"),
-        beside("status"), beside("conf"),
+        shown, request, beside(CASE_RESPONSE), beside(CASE_ARGS), beside("stderr"),
+        beside("stdout"), beside("status"), beside("conf"),
     )  # fmt: skip
 
 

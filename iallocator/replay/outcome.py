@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from iallocator.replay.cases import Case
 
 __all__ = [
-    "DIFFERS",
-    "ERROR",
-    "MISSING",
-    "OK",
-    "UPDATED",
-    "WRITTEN",
+    "CASE_DIFFERS",
+    "CASE_ERROR",
+    "CASE_MISSING",
+    "CASE_OK",
+    "CASE_UPDATED",
+    "CASE_WRITTEN",
     "Answered",
     "Difference",
     "Outcome",
@@ -102,8 +102,8 @@ def _text(value: object) -> str:
     return "(absent)" if value is ABSENT_MEMBER else json.dumps(value, ensure_ascii=False)
 
 
-OK, UPDATED, WRITTEN = "ok", "updated", "written"
-DIFFERS, MISSING, ERROR = "DIFFERS", "no stored response", "error"
+CASE_OK, CASE_UPDATED, CASE_WRITTEN = "ok", "updated", "written"
+CASE_DIFFERS, CASE_MISSING, CASE_ERROR = "DIFFERS", "no stored response", "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Outcome:
     @property
     def passed(self) -> bool:
         """Return whether the case has passed."""
-        return self.status in (OK, UPDATED, WRITTEN)
+        return self.status in (CASE_OK, CASE_UPDATED, CASE_WRITTEN)
 
 
 def compare(case: Case, answered: Answered, keys: Sequence[str]) -> tuple[str, list[str]]:
@@ -149,15 +149,15 @@ def compare(case: Case, answered: Answered, keys: Sequence[str]) -> tuple[str, l
     expected = case.stdout if answered.document is None else case.response
     text = read_text(expected)
     if text is None and (expected == case.response or answered.stdout):
-        return MISSING, [f"{expected}: No such file or directory"]
+        return CASE_MISSING, [f"{expected}: No such file or directory"]
     stored: object = None
     if answered.document is not None:
         try:
             stored = json.loads(text or "")
         except ValueError as error:
-            return ERROR, [f"{case.response}: invalid JSON: {error}"]
+            return CASE_ERROR, [f"{case.response}: invalid JSON: {error}"]
     changes = _changes(case, stored, answered, keys)
-    return (DIFFERS if changes else OK), changes
+    return (CASE_DIFFERS if changes else CASE_OK), changes
 
 
 def _changes(case: Case, stored: object, answered: Answered, keys: Sequence[str]) -> list[str]:
@@ -203,11 +203,11 @@ def store(case: Case, answered: Answered) -> tuple[str, list[str]]:
     new += _texts(case, answered)
     old = {path: read_text(path) for path, _ in new}
     if all((old[path] or "") == text for path, text in new):
-        return OK, []
+        return CASE_OK, []
     if old[case.response] is None and old[case.stdout] is None:
-        status, details = WRITTEN, []
+        status, details = CASE_WRITTEN, []
     else:
-        status, text = UPDATED, old[case.response]
+        status, text = CASE_UPDATED, old[case.response]
         try:
             stored = None if text is None else json.loads(text)
             details = _changes(case, stored, answered, ()) or ["only its layout"]

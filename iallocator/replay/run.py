@@ -22,7 +22,7 @@ from iallocator.files import read_file, write_file
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.replay.cases import read_text
-from iallocator.replay.outcome import ERROR, Answered, Outcome, compare, store
+from iallocator.replay.outcome import CASE_ERROR, Answered, Outcome, compare, store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,13 +123,13 @@ def run_case(case: Case, how: How) -> Outcome:
             raise Stopped(SIGNALLED)
         status, details = store(case, answered) if how.update else compare(case, answered, how.keys)
     except UsageError as error:
-        status, details = ERROR, [str(error)]
+        status, details = CASE_ERROR, [str(error)]
     except Stopped:
         raise
     except Exception:
         from traceback import format_exc
 
-        status, details = ERROR, format_exc().splitlines()
+        status, details = CASE_ERROR, format_exc().splitlines()
     return Outcome(case, status, tuple(details), perf_counter() - started)
 
 
@@ -225,7 +225,7 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
         If the file cannot be written.
     """
     failed = [outcome for outcome in outcomes if not outcome.passed]
-    errors = sum(1 for outcome in failed if outcome.status == ERROR)
+    errors = sum(1 for outcome in failed if outcome.status == CASE_ERROR)
     numbers = {
         "name": SUITE,
         "tests": str(len(outcomes)),
@@ -245,7 +245,7 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
         }
         case = SubElement(suite, "testcase", attributes)
         if not outcome.passed:
-            kind = "error" if outcome.status == ERROR else "failure"
+            kind = "error" if outcome.status == CASE_ERROR else "failure"
             result = SubElement(case, kind, {"message": outcome.status, "type": kind})
             result.text = _clean("\n".join(outcome.details))
     indent(root)

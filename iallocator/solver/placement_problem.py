@@ -12,7 +12,7 @@ from math import inf
 
 from iallocator.constraints import rows
 from iallocator.constraints.table import CONSTRAINTS
-from iallocator.limits.node import ALL_LIMITS, FORCED_LIMITS, resources_of
+from iallocator.limits.node import ALL_LIMITS, FORCED_RESOURCES, resources_of
 from iallocator.solver.problem import Choice, Kind, Problem
 
 TYPE_CHECKING = False
@@ -37,8 +37,7 @@ The memory of the instance, as a share of the memory of all instances, is added.
 """
 
 
-_HARD = resources_of(FORCED_LIMITS)
-_SOFT = [resource for resource in resources_of(ALL_LIMITS) if resource not in _HARD]
+_SOFT = [resource for resource in resources_of(ALL_LIMITS) if resource not in FORCED_RESOURCES]
 
 
 class _Sum:
@@ -56,9 +55,11 @@ class _Sum:
     def __init__(self, columns: tuple[int, ...], later: bool = False) -> None:
         self.columns = columns
         self.every = [
-            one for one in (*_HARD, *_SOFT) if columns == (one.later if later else one.columns)
+            one
+            for one in (*FORCED_RESOURCES, *_SOFT)
+            if columns == (one.later if later else one.columns)
         ]
-        self.hard = [one for one in self.every if one in _HARD and not later]
+        self.hard = [one for one in self.every if one in FORCED_RESOURCES and not later]
         self.rising = self.every[0].rising
         self.local = any(one.local for one in self.every)
 
@@ -72,7 +73,9 @@ class _Sum:
 
 def _sums() -> Iterator[_Sum]:
     """Yield each sum once: those of hard limits now, then later, then those of soft limits."""
-    keys = [(one.columns, False) for one in _HARD] + [(one.later, True) for one in _HARD]
+    keys = [(one.columns, False) for one in FORCED_RESOURCES] + [
+        (one.later, True) for one in FORCED_RESOURCES
+    ]
     keys += [key for one in _SOFT for key in ((one.columns, False), (one.later, True))]
     for columns, later in dict.fromkeys(keys):
         if columns:

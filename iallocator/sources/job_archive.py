@@ -36,7 +36,7 @@ __all__ = ["ArchiveDemand", "InstanceSize", "past_demand"]
 
 JOB = re.compile(r"job-[0-9]+")
 
-SUCCESS = "success"
+ARCHIVED_SUCCESS = "success"
 
 
 @dataclass(slots=True)
@@ -168,7 +168,7 @@ def _changes(document: Any, homes: Mapping[str, str]) -> Iterator[_Change]:
     """Yield the changes by the successful opcodes of a job; `homes`: node -> uuid of its group."""
     ended = _time(document.get("end_timestamp"))
     for operation in document["ops"]:
-        if operation["status"] != SUCCESS:
+        if operation["status"] != ARCHIVED_SUCCESS:
             continue
         opcode = operation["input"]
         time = _time(operation.get("end_timestamp")) or ended

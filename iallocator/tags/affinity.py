@@ -55,7 +55,7 @@ NUMBER_CHARACTERS = frozenset("0123456789.+-eE")
 
 RELATIONS = {"colocate": TOGETHER, "separate": APART}
 ORDERS = {"after": MUST, "should-after": SHOULD}
-WORDS = {TOGETHER: "together with", APART: "apart from"}
+RULE_WORDS = {TOGETHER: "together with", APART: "apart from"}
 
 KEEP_RUNNING = "keep-running"
 CANNOT_STOP = "cannot-stop"
@@ -233,7 +233,7 @@ def _priority(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
 def constraint_between(one: Member, other: Member, domain: str) -> Constraint:
     """Return the constraint of the instance `one` towards the instance `other`, for reports."""
     where = f" ({domain})" if domain else ""
-    what = f"{WORDS[one.rule.kind]} {other.instance}{where}"
+    what = f"{RULE_WORDS[one.rule.kind]} {other.instance}{where}"
     weight = weight_between(one.weight, other.weight)
     return Constraint(
         one.rule.kind, MUST if weight == HARD_WEIGHT else SHOULD, one.instance, what,
@@ -251,7 +251,7 @@ def constraint_to_many(
     """
     constraint = constraint_between(*some[0])
     names = ", ".join(dict.fromkeys(other.instance for _, other, _ in some))
-    what = f"{WORDS[constraint.kind]} {names} and others, {count} in all"
+    what = f"{RULE_WORDS[constraint.kind]} {names} and others, {count} in all"
     return Constraint(
         constraint.kind, constraint.strength, constraint.instance, what, constraint.origin,
         domain=constraint.domain, weight=cost,

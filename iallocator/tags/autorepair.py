@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "ENOPERM",
-    "FAILED",
-    "FAILURE",
-    "HEALTHY",
-    "NEEDS",
-    "PENDING",
-    "SUCCESS",
+    "REPAIR_ENOPERM",
+    "REPAIR_FAILURE",
+    "REPAIR_SUCCESS",
+    "STATE_FAILED",
+    "STATE_HEALTHY",
+    "STATE_NEEDS_REPAIR",
+    "STATE_PENDING",
     "Permission",
     "Record",
     "RepairState",
@@ -38,10 +38,15 @@ __all__ = [
 PREFIX = "ganeti:watcher:autorepair:"
 SUSPEND = PREFIX + "suspend"
 
-ENOPERM, SUCCESS, FAILURE = RESULTS = ("enoperm", "success", "failure")
+REPAIR_ENOPERM, REPAIR_SUCCESS, REPAIR_FAILURE = REPAIR_RESULTS = ("enoperm", "success", "failure")
 """The results of repairs. If a repair has several results, the last one in this list applies."""
 
-HEALTHY, FAILED, PENDING, NEEDS = ("Healthy", "Failure", "Pending repair", "Needs repair")
+STATE_HEALTHY, STATE_FAILED, STATE_PENDING, STATE_NEEDS_REPAIR = (
+    "Healthy",
+    "Failure",
+    "Pending repair",
+    "Needs repair",
+)
 """The states of an instance, in harep's words."""
 
 
@@ -109,7 +114,7 @@ class RepairState:
     Attributes
     ----------
     name:
-        One of `HEALTHY`, `FAILED`, `PENDING`, `NEEDS`.
+        One of `STATE_HEALTHY`, `STATE_FAILED`, `STATE_PENDING`, `STATE_NEEDS_REPAIR`.
     record:
         The record in the decisive tag; None if there is none.
     outdated:
@@ -161,22 +166,28 @@ def state_of(instance: Instance) -> RepairState:
     repairs: dict[str, list[Record]] = {}
     for record in filter(None, map(_record, instance.tags)):
         repairs.setdefault(record.identity, []).append(record)
-    state = RepairState(HEALTHY)
+    state = RepairState(STATE_HEALTHY)
     # By the earliest moment of a repair; of repairs that began at the same time, by name
     begun = sorted(
         repairs.values(), key=lambda some: (min(r.seconds for r in some), some[0].identity)
     )
-    ranks = ("", *RESULTS)
+    ranks = ("", *REPAIR_RESULTS)
     for records in begun:
         last = max(records, key=lambda one: (ranks.index(one.result), one.seconds))
-        if state.name == FAILED:
+        if state.name == STATE_FAILED:
             break
-        if state.name == PENDING and state.record is not None:
+        if state.name == STATE_PENDING and state.record is not None:
             raise ValueError(
                 f"{instance.name}: tag {last.tag}, though {state.record.tag} is pending"
             )
         earlier = tuple(one.tag for one in records if one != last)
-        name = PENDING if not last.result else FAILED if last.result == FAILURE else HEALTHY
+        name = (
+            STATE_PENDING
+            if not last.result
+            else STATE_FAILED
+            if last.result == REPAIR_FAILURE
+            else STATE_HEALTHY
+        )
         state = state.changed(name, last)
         state = replace(state, outdated=(*state.outdated, *earlier))
     return state
@@ -196,7 +207,7 @@ def _record(tag: str) -> Record | None:
         return None
     kind, identity, seconds, *result, jobs = parts
     numbers = jobs.split("+") if jobs else []
-    known = kind in REPAIR_TYPES and (not result or result[0] in RESULTS)
+    known = kind in REPAIR_TYPES and (not result or result[0] in REPAIR_RESULTS)
     if not known or not all(n.isascii() and n.isdigit() for n in (seconds, *numbers)):
         return None
     return Record(kind, identity, int(seconds), tuple(map(int, numbers)), "".join(result))

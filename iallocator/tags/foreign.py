@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain
 
 from iallocator.model.constraints import TagFinding
-from iallocator.model.tags import ALLOW_MIGRATION, KINDS, REPAIR_TYPES
+from iallocator.model.tags import ALLOW_MIGRATION, REPAIR_TYPES, TAG_KINDS
 from iallocator.tags.affinity import parse
 from iallocator.tolerances import SPELLING_SIMILARITY
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "CLUSTER",
-    "GROUP",
-    "INSTANCE",
-    "NODE",
+    "ON_CLUSTER",
+    "ON_GROUP",
+    "ON_INSTANCE",
+    "ON_NODE",
     "misspelt",
     "misspelt_foreign",
     "misspelt_of_cluster",
@@ -33,22 +33,22 @@ __all__ = [
     "nearest",
 ]
 
-CLUSTER, GROUP, NODE, INSTANCE = "cluster", "group", "node", "instance"
+ON_CLUSTER, ON_GROUP, ON_NODE, ON_INSTANCE = "cluster", "group", "node", "instance"
 
-KEYS = ("key", "syskey", "specialkey")
+KEY_KINDS = ("key", "syskey", "specialkey")
 OF_NODES = ("key", "stickykey", "ram-contention", "cpu-contention")
 
 POOLS = ("internal", "external")
 
 OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
-    CLUSTER: dict.fromkeys(KEYS, ()),
-    GROUP: {**dict.fromkeys(OF_NODES, ()), "pool": POOLS, "rescue": ("auto",)},
-    NODE: {
+    ON_CLUSTER: dict.fromkeys(KEY_KINDS, ()),
+    ON_GROUP: {**dict.fromkeys(OF_NODES, ()), "pool": POOLS, "rescue": ("auto",)},
+    ON_NODE: {
         **dict.fromkeys((*OF_NODES, "utilization", "score", "maintenance", "disk-reserve"), ()),
         "pool": POOLS,
     },
-    INSTANCE: {
-        **dict.fromkeys((*KEYS, "utilization", "score", "stickiness", "priority"), ()),
+    ON_INSTANCE: {
+        **dict.fromkeys((*KEY_KINDS, "utilization", "score", "stickiness", "priority"), ()),
         **dict.fromkeys(("keep-running", "cannot-stop", "no-force-stop"), ()),
         "colocate": ("must", "should"),
         "separate": ("must", "should"),
@@ -73,15 +73,15 @@ def misspelt(
     with the prefix, if no tag is misspelt.
     """
     shared = dict.fromkeys(settings, ())
-    yield from _of("the cluster", CLUSTER, cluster.tags, prefix, OUR_TAGS[CLUSTER] | shared)
+    yield from _of("the cluster", ON_CLUSTER, cluster.tags, prefix, OUR_TAGS[ON_CLUSTER] | shared)
     for group in cluster.groups:
-        kinds = OUR_TAGS[GROUP] | shared
-        yield from _of(f"group {group.name}", GROUP, group.tags, prefix, kinds)
+        kinds = OUR_TAGS[ON_GROUP] | shared
+        yield from _of(f"group {group.name}", ON_GROUP, group.tags, prefix, kinds)
     for node in cluster.nodes:
-        yield from _of(f"node {node.name}", NODE, node.tags, prefix, OUR_TAGS[NODE])
+        yield from _of(f"node {node.name}", ON_NODE, node.tags, prefix, OUR_TAGS[ON_NODE])
     for instance in instances:
         owner = f"instance {instance.name}"
-        findings = list(_of(owner, INSTANCE, instance.tags, prefix, OUR_TAGS[INSTANCE]))
+        findings = list(_of(owner, ON_INSTANCE, instance.tags, prefix, OUR_TAGS[ON_INSTANCE]))
         yield from findings
         reported = {one.tag for one in findings}
         start = f"{instance.name}: "
@@ -117,7 +117,7 @@ def _of(
 
 def _owners(roles: Iterable[str]) -> str:
     return " or ".join(
-        {CLUSTER: "the cluster", INSTANCE: "an instance"}.get(r, f"a {r}") for r in roles
+        {ON_CLUSTER: "the cluster", ON_INSTANCE: "an instance"}.get(r, f"a {r}") for r in roles
     )
 
 
@@ -136,7 +136,7 @@ STANDBY, REPAIR = "standby", "autorepair"
 ON_STANDBY = ("priority", "auto")
 """Words after ``htools:standby:``; any other word is valid, too, but sets no priority."""
 
-NAMES = tuple(kind[len(HTOOLS) : -1] for kind in KINDS)
+NAMES = tuple(kind[len(HTOOLS) : -1] for kind in TAG_KINDS)
 """The words after ``htools:`` in tags of the cluster that htools know."""
 
 AUTOREPAIR = f"{WATCHER}{REPAIR}:"
@@ -195,9 +195,9 @@ def _of_node(owner: str, tags: Sequence[str]) -> Iterator[TagFinding]:
 def misspelt_repairs(cluster: Cluster, instances: Iterable[Instance]) -> Iterator[TagFinding]:
     """Yield invalid permissions to repair, on the cluster, groups and `instances`."""
     owners = chain(
-        [("the cluster", CLUSTER, cluster.tags)],
-        ((f"group {group.name}", GROUP, group.tags) for group in cluster.groups),
-        ((f"instance {one.name}", INSTANCE, one.tags) for one in instances),
+        [("the cluster", ON_CLUSTER, cluster.tags)],
+        ((f"group {group.name}", ON_GROUP, group.tags) for group in cluster.groups),
+        ((f"instance {one.name}", ON_INSTANCE, one.tags) for one in instances),
     )
     for owner, role, tags in owners:
         for tag in tags:
@@ -217,7 +217,7 @@ def _repair(tag: str, role: str) -> str:
 
     word, colon, more = rest.partition(":")
     if word in ("pending", "result"):
-        return "" if role == INSTANCE and is_record(tag) else "cannot be understood"
+        return "" if role == ON_INSTANCE and is_record(tag) else "cannot be understood"
     words = (*REPAIR_TYPES, "suspend")
     if word not in words:
         meant = nearest(word, words, AUTOREPAIR)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 __all__ = ["InstanceFacts", "PacemakerTags", "rescues"]
 
-UTILIZATION = "utilization:"
-SCORE = "score:"
-STICKINESS = "stickiness:"
-PRIORITY = "priority:"
-COLOCATE = "colocate:must:"
-MAINTENANCE = "maintenance"
-RESCUE = "rescue:auto"
+UTILIZATION_TAG = "utilization:"
+SCORE_TAG = "score:"
+STICKINESS_TAG = "stickiness:"
+PRIORITY_TAG = "priority:"
+COLOCATE_TAG = "colocate:must:"
+MAINTENANCE_TAG = "maintenance"
+RESCUE_TAG = "rescue:auto"
 
 NUMBER = "expected a whole number at the end"
 
@@ -109,19 +109,19 @@ class PacemakerTags:
         self.findings: list[TagFinding] = []
         owned = [node.tags for node in cluster.nodes]
         owned += [instance.tags for instance in (*cluster.instances, *coming)]
-        start = prefix + UTILIZATION
+        start = prefix + UTILIZATION_TAG
         self.tagged = any(tag.startswith(start) for tags in owned for tag in tags)
         self.weights: list[float] = [0] * len(cluster.nodes)
         self.capacity: list[Amounts] = [{} for _ in cluster.nodes]
         self.maintenance = [False] * len(cluster.nodes)
         for node in cluster.nodes:
             for tag in self._ours(node.tags):
-                if tag.startswith(UTILIZATION):
+                if tag.startswith(UTILIZATION_TAG):
                     self._amount(tag, f"node {node.name}", self.capacity[node.index])
-                elif tag.startswith(SCORE):
-                    for score in self._score(tag, SCORE, f"node {node.name}"):
+                elif tag.startswith(SCORE_TAG):
+                    for score in self._score(tag, SCORE_TAG, f"node {node.name}"):
                         self.weights[node.index] = add(self.weights[node.index], score)
-                elif tag == MAINTENANCE:
+                elif tag == MAINTENANCE_TAG:
                     self.maintenance[node.index] = True
         self.kept = [
             maintained or not node.vm_capable
@@ -152,10 +152,10 @@ class PacemakerTags:
             facts = InstanceFacts()
             owner = f"instance {instance.name}"
             for tag in self._ours(instance.tags):
-                if tag.startswith(UTILIZATION):
+                if tag.startswith(UTILIZATION_TAG):
                     self._amount(tag, owner, facts.needs)
-                elif tag.startswith(SCORE):
-                    where, _, value = tag[len(SCORE) :].rpartition(":")
+                elif tag.startswith(SCORE_TAG):
+                    where, _, value = tag[len(SCORE_TAG) :].rpartition(":")
                     index = self._index.get(where)
                     if index is None:
                         from iallocator.tags.foreign import nearest  # loaded only for errors
@@ -165,14 +165,14 @@ class PacemakerTags:
                         continue
                     for score in self._score(tag, tag.removesuffix(value), owner):
                         facts.scores[index] = add(facts.scores.get(index, 0), score)
-                elif tag.startswith(STICKINESS):
-                    for score in self._score(tag, STICKINESS, owner):
+                elif tag.startswith(STICKINESS_TAG):
+                    for score in self._score(tag, STICKINESS_TAG, owner):
                         facts.stickiness = score
-                elif tag.startswith(PRIORITY):
-                    for score in self._score(tag, PRIORITY, owner):
+                elif tag.startswith(PRIORITY_TAG):
+                    for score in self._score(tag, PRIORITY_TAG, owner):
                         facts.priority = int(score)
-                elif tag.startswith(COLOCATE) and ":" not in tag[len(COLOCATE) :]:
-                    facts.group = tag[len(COLOCATE) :]
+                elif tag.startswith(COLOCATE_TAG) and ":" not in tag[len(COLOCATE_TAG) :]:
+                    facts.group = tag[len(COLOCATE_TAG) :]
             if not self.tagged:
                 facts.needs = own_needs(instance)
             known = self._known[instance.name] = facts
@@ -181,12 +181,12 @@ class PacemakerTags:
     def _score(self, tag: str, prefix: str, owner: str) -> Iterator[float]:
         """Yield the score that follows `prefix` in `tag`; report an invalid score instead."""
         try:
-            yield read_score(tag[len(prefix) :], self._whole or prefix == PRIORITY)
+            yield read_score(tag[len(prefix) :], self._whole or prefix == PRIORITY_TAG)
         except ValueError:
             self._complain(owner, tag, NUMBER if self._whole else "expected a number at the end")
 
     def _amount(self, tag: str, owner: str, amounts: Amounts) -> None:
-        name, _, value = tag[len(UTILIZATION) :].rpartition(":")
+        name, _, value = tag[len(UTILIZATION_TAG) :].rpartition(":")
         try:
             amounts[name] = max(-LARGEST_NUMBER, min(LARGEST_NUMBER, read_integer(value)))
         except ValueError:
@@ -244,7 +244,7 @@ def rescues(node: Node, prefix: str) -> bool:
     beginning of tags of this program.
     """
     return (
-        prefix + RESCUE in node.group.tags
+        prefix + RESCUE_TAG in node.group.tags
         and not node.drained
-        and prefix + MAINTENANCE not in node.tags
+        and prefix + MAINTENANCE_TAG not in node.tags
     )

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     Score = TypeVar("Score", int, float)
 
-__all__ = ["INFINITE_SCORE", "WORDS", "add", "read_integer", "read_score", "score_in_tags"]
+__all__ = ["INFINITE_SCORE", "SCORE_WORDS", "add", "read_integer", "read_score", "score_in_tags"]
 
 INFINITE_SCORE = 1_000_000
 """The score that counts as infinite, no unit; as of Pacemaker."""
@@ -16,7 +16,11 @@ INFINITE_SCORE = 1_000_000
 DECIMAL = frozenset("0123456789.+-")
 """The characters of a number with a decimal point."""
 
-WORDS = {"INFINITY": INFINITE_SCORE, "+INFINITY": INFINITE_SCORE, "-INFINITY": -INFINITE_SCORE}
+SCORE_WORDS = {
+    "INFINITY": INFINITE_SCORE,
+    "+INFINITY": INFINITE_SCORE,
+    "-INFINITY": -INFINITE_SCORE,
+}
 
 
 def read_score(text: str, whole: bool = True) -> float:
@@ -29,7 +33,7 @@ def read_score(text: str, whole: bool = True) -> float:
     ValueError
         If `text` is neither a number nor an infinity.
     """
-    value: float | None = WORDS.get(text)
+    value: float | None = SCORE_WORDS.get(text)
     if value is not None:
         return value
     if not whole and DECIMAL.issuperset(text) and "." in text:

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Node
 
-__all__ = ["AUTO", "is_standby", "retag", "standby_tags", "wake_rank"]
+__all__ = ["AUTO_TAG", "is_standby", "retag", "standby_tags", "wake_rank"]
 
 PREFIX = "htools:standby:"
 
-AUTO = PREFIX + "auto"
+AUTO_TAG = PREFIX + "auto"
 """The tag of nodes that a planner has powered down."""
 
-PRIORITY = PREFIX + "priority:"
+STANDBY_PRIORITY_TAG = PREFIX + "priority:"
 
 LAST_WAKE_RANK = inf
 
@@ -35,7 +35,11 @@ def is_standby(node: Node) -> bool:
 
 def wake_rank(node: Node) -> float:
     """Return the lowest N in the node's tags ``htools:standby:priority:N``; infinity if none."""
-    numbers = [tag[len(PRIORITY) :] for tag in node.tags if tag.startswith(PRIORITY)]
+    numbers = [
+        tag[len(STANDBY_PRIORITY_TAG) :]
+        for tag in node.tags
+        if tag.startswith(STANDBY_PRIORITY_TAG)
+    ]
     return min((int(n) for n in numbers if n.isascii() and n.isdigit()), default=LAST_WAKE_RANK)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from itertools import combinations, islice
 
+from iallocator.model.constraints import MUST
 from iallocator.transition.paths import longer_routes
-from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import SOFT, Place, footprint, room
 
 TYPE_CHECKING = False

@@ -94,7 +94,7 @@ def shortest(
             return steps
         following: list[ElementaryMove] = []
         if online(nodes[1]) and receives(*nodes):
-            following.append((moves.FAILOVER, nodes[1]))
+            following.append((moves.DRBD_FAILOVER, nodes[1]))
         if online(nodes[0]):
             following += (
                 (moves.REPLACE_SECONDARY, n) for n in wanted if n not in nodes and online(n)
@@ -163,14 +163,14 @@ def longer_routes(
         begins += ([(moves.FAILOVER_TO, third)] for third in others)
     else:
         primary, secondary = present
-        fails_over: list[ElementaryMove] = [(moves.FAILOVER, secondary)]
+        fails_over: list[ElementaryMove] = [(moves.DRBD_FAILOVER, secondary)]
         fails_over = fails_over if online(secondary) else []
         if fails_over:
             begins.append(fails_over)
         for third in others:
             replaced: ElementaryMove = (moves.REPLACE_SECONDARY, third)
             if online(primary):
-                begins += [replaced], [replaced, (moves.FAILOVER, third)]
+                begins += [replaced], [replaced, (moves.DRBD_FAILOVER, third)]
             if fails_over:
                 begins.append([*fails_over, replaced])
     for begin in begins:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from iallocator.constraints.order_graph import circular, dependents, without_cycles
 from iallocator.deadline import check
-from iallocator.model.moves import FAILOVER
+from iallocator.model.constraints import MUST
+from iallocator.model.moves import DRBD_FAILOVER
 from iallocator.transition.cycle_breaking import CycleBreaker
 from iallocator.transition.paths import NoWayError, Route, shortest
 from iallocator.transition.planning_state import PlanningState
-from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import Place, change, describe_amount, room
 from iallocator.transition.schedule import TIE_BREAKS, schedule
 
@@ -245,7 +245,7 @@ class TransitionPlanner(PlanningState):
         def lets(source: int, target: int) -> bool:
             return open_(target) and (not place.running or self.receives(source, target))
 
-        if not lacking and all(open_(node) for kind, node in direct if kind == FAILOVER):
+        if not lacking and all(open_(node) for kind, node in direct if kind == DRBD_FAILOVER):
             return direct
         try:
             return shortest(place.nodes, nodes, self.online, lets)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from copy import copy
 
 from iallocator.constraints.table import move_rejections
+from iallocator.model.constraints import MUST
 from iallocator.model.moves import REPLACE_SECONDARY, places_after
 from iallocator.transition.paths import Route, build
-from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import Place, room
 from iallocator.transition.schedule import MOST_CHOICES, schedule
 from iallocator.transition.separations import Separations

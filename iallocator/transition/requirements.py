@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Where = Mapping[str, tuple[int, ...]]
 
 __all__ = [
-    "MUST",
-    "SHOULD",
     "Demands",
     "NodeChanges",
     "StopRules",
@@ -28,9 +26,6 @@ __all__ = [
     "itself",
     "no_pairs",
 ]
-
-MUST = "must"
-SHOULD = "should"
 
 
 def anywhere(instance: Instance, node: int, where: Where) -> bool:
@@ -114,8 +109,8 @@ class Demands:
     ----------
     orders:
         (before, after, strength): the instance `before` starts or arrives before the instance
-        `after`, and stops after it. The strength is `MUST` or `SHOULD`. If orders prevent a step,
-        those with `SHOULD` are dropped, the last one first.
+        `after`, and stops after it. The strength is that of a constraint: hard or soft. If orders
+        prevent a step, soft ones are dropped, the last one first.
     apart:
         Function from names of instances to the pairs with one of them that must never share a node
         or failure domain: (instance, instance, prefix of failure domains or "").

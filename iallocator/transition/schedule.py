@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from iallocator.constraints.order_graph import circular, without_cycles
 from iallocator.deadline import check
+from iallocator.model.constraints import MUST
 from iallocator.transition.paths import chain
-from iallocator.transition.requirements import MUST
 from iallocator.transition.resources import Place
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iallocator.model.moves import (
-    FAILOVER,
+    DRBD_FAILOVER,
     FAILOVER_TO,
     REPLACE_SECONDARY,
     ElementaryMove,
@@ -21,12 +21,12 @@ from .make import cluster, instance
     ("nodes", "steps", "expected"),
     [
         ((0, 1), [], (0, 1)),
-        ((0, 1), [(FAILOVER, 1)], (1, 0)),
-        ((0, 1), [(FAILOVER, 1), (FAILOVER, 0)], (0, 1)),
+        ((0, 1), [(DRBD_FAILOVER, 1)], (1, 0)),
+        ((0, 1), [(DRBD_FAILOVER, 1), (DRBD_FAILOVER, 0)], (0, 1)),
         ((0, 1), [(REPLACE_SECONDARY, 2)], (0, 2)),
-        ((0, 1), [(FAILOVER, 1), (REPLACE_SECONDARY, 2)], (1, 2)),
-        ((0, 1), [(REPLACE_SECONDARY, 2), (FAILOVER, 2)], (2, 0)),
-        ((0, 1), [(REPLACE_SECONDARY, 2), (FAILOVER, 2), (REPLACE_SECONDARY, 3)], (2, 3)),
+        ((0, 1), [(DRBD_FAILOVER, 1), (REPLACE_SECONDARY, 2)], (1, 2)),
+        ((0, 1), [(REPLACE_SECONDARY, 2), (DRBD_FAILOVER, 2)], (2, 0)),
+        ((0, 1), [(REPLACE_SECONDARY, 2), (DRBD_FAILOVER, 2), (REPLACE_SECONDARY, 3)], (2, 3)),
         ((0,), [(FAILOVER_TO, 3)], (3,)),
         ((0,), [(FAILOVER_TO, 3), (FAILOVER_TO, 1)], (1,)),
         ((0,), [(REPLACE_SECONDARY, 1)], (0, 1)),
@@ -44,7 +44,7 @@ def test_steps_applied_to_a_state_move_the_resources_of_the_instance() -> None:
     one = instance(nodes=(0, 1))
     state = State(cluster(nodes=3, instances=(one,)))
     assert (state.columns[0], state.reserved) == ([7192, 8192, 8192], [0, 1000, 0])
-    move = Move.by_steps(one, (0, 1), [(FAILOVER, 1), (REPLACE_SECONDARY, 2)])
+    move = Move.by_steps(one, (0, 1), [(DRBD_FAILOVER, 1), (REPLACE_SECONDARY, 2)])
     move.apply(state)
     assert move.after == (1, 2)
     assert (state.columns[0], state.reserved) == ([8192, 7192, 8192], [0, 0, 1000])
@@ -57,7 +57,7 @@ def test_steps_that_lead_back_restore_the_state() -> None:
     one = instance(nodes=(0, 1))
     state = State(cluster(instances=(one,)))
     rows = [state.row(index) for index in (0, 1)]
-    move = Move.by_steps(one, (0, 1), [(FAILOVER, 1), (FAILOVER, 0)])
+    move = Move.by_steps(one, (0, 1), [(DRBD_FAILOVER, 1), (DRBD_FAILOVER, 0)])
     move.apply(state)
     assert move.after == (0, 1)
     assert [state.row(index) for index in (0, 1)] == rows

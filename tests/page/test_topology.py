@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.planners.check.health import KINDS
+from iallocator.planners.check.health import FINDING_KINDS
 from iallocator.render.page.health import WRONG
 from tests.builders import allocate, cluster, instance, rbd
 
@@ -121,7 +121,7 @@ def test_problems_are_about_one_node_or_instance_without_the_domain(write: Write
     assert "its failure is not tolerated" in part
     assert ".example.com" not in part
     assert re.search(r'href="#tile-\d"[^>]*>node1</a>', part)
-    assert WRONG.keys() == KINDS.keys()
+    assert WRONG.keys() == FINDING_KINDS.keys()
 
 
 def test_moves_of_a_plan_are_the_data_of_the_arrows(write: Write) -> None:

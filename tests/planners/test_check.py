@@ -14,7 +14,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.planners.check import joint_failures
-from iallocator.planners.check.health import KINDS
+from iallocator.planners.check.health import FINDING_KINDS
 from tests import builders
 from tests.builders import Json
 from tests.command import json_of, printed, run
@@ -88,7 +88,7 @@ def test_check_of_a_healthy_cluster_finds_nothing(tmp_path: Path) -> None:
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("a", "n1", "n2")])
     status, document = check(path)
     assert (status, document["healthy"], findings(document)) == (0, True, [])
-    assert document["problems"] == dict.fromkeys(KINDS, 0)
+    assert document["problems"] == dict.fromkeys(FINDING_KINDS, 0)
 
 
 SICK: dict[str, tuple[list[str], list[str], str, list[tuple[str, str, str | None]], str]] = {
@@ -349,7 +349,7 @@ def test_check_out_of_time_lists_what_is_not_analysed() -> None:
     conforms(found, "plan")
     names = [f"node{k}" for k in range(1, 5)]
     assert (found["healthy"], found["not_analysed"], findings(found)) == (None, names, [])
-    assert found["problems"] == dict.fromkeys(KINDS, 0)
+    assert found["problems"] == dict.fromkeys(FINDING_KINDS, 0)
     assert found["groups"][0]["not_analysed"] == names
     text = printed("check", "--time-limit=0", document=tight(), status=3)
     assert "Not analysed; balancing was not tried" in text

@@ -13,7 +13,7 @@ from benchmarks.clusters import Shape, document
 from iallocator.compat import Behaviour
 from iallocator.compat.hail import HailBehaviour
 from iallocator.model.cluster import Cluster
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, replay
+from iallocator.model.moves import DRBD_FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, replay
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.planners import direct
@@ -55,7 +55,7 @@ def _wandering(cluster: Cluster, rng: random.Random, count: int) -> tuple[State,
         other = rng.choice([index for index in range(5) if index not in here])
         steps = [(FAILOVER_TO, other)]
         if len(here) > 1:
-            steps = rng.choice([[(REPLACE_SECONDARY, other)], [(FAILOVER, here[1])]])
+            steps = rng.choice([[(REPLACE_SECONDARY, other)], [(DRBD_FAILOVER, here[1])]])
         move = Move.by_steps(instance, here, steps)
         move.apply(state)
         moves.append(move)

@@ -10,7 +10,7 @@ import pytest
 from iallocator.constraints import relations_of
 from iallocator.model.cluster import Cluster
 from iallocator.model.columns import MEMORY
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
+from iallocator.model.moves import DRBD_FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.state import State
 from iallocator.n1 import Failure
 from iallocator.options.settings import Settings
@@ -30,7 +30,7 @@ from tests.builders import Json
 Wanted = tuple[str, str]
 """An instance, and its elementary moves, such as ``f r:node3`` or ``fa:node2``."""
 
-KINDS = {"f": FAILOVER, "r": REPLACE_SECONDARY, "fa": FAILOVER_TO}
+KINDS = {"f": DRBD_FAILOVER, "r": REPLACE_SECONDARY, "fa": FAILOVER_TO}
 
 
 def rbd(node: str, **members: Any) -> Json:

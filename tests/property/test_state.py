@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from iallocator.model.columns import COLUMNS
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.moves import (
-    FAILOVER,
+    DRBD_FAILOVER,
     FAILOVER_TO,
     REPLACE_SECONDARY,
     Move,
@@ -83,7 +83,7 @@ def any_move(context: Context, instance: Instance, rng: Random) -> Move:
     if others:
         steps.append((REPLACE_SECONDARY, rng.choice(others)))
     if steps or len(nodes) > 1:
-        steps.append((FAILOVER, steps[0][1] if steps else nodes[1]))
+        steps.append((DRBD_FAILOVER, steps[0][1] if steps else nodes[1]))
     return Move.by_steps(instance, nodes, steps)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.commands.replay import stored_commands
-from iallocator.replay.outcome import OK
+from iallocator.replay.outcome import CASE_OK
 from iallocator.replay.run import How, run_case
 from tests.schemas import OF_COMMAND, conforms
 
@@ -24,7 +24,7 @@ every_case = pytest.mark.parametrize("case", command_cases(), ids=case_id)
 def test_command_case_has_the_stored_output(case: Path) -> None:
     """The output and the exit status of each stored command are as stored."""
     outcome = run_case(case_in(case), How(commands=stored_commands()))
-    assert (outcome.status, outcome.details) == (OK, ())
+    assert (outcome.status, outcome.details) == (CASE_OK, ())
 
 
 @every_case

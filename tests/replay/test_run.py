@@ -9,7 +9,14 @@ import pytest
 
 from iallocator.options.settings import Settings
 from iallocator.replay.cases import Case, case_of
-from iallocator.replay.outcome import DIFFERS, ERROR, OK, UPDATED, WRITTEN, differences
+from iallocator.replay.outcome import (
+    CASE_DIFFERS,
+    CASE_ERROR,
+    CASE_OK,
+    CASE_UPDATED,
+    CASE_WRITTEN,
+    differences,
+)
 from iallocator.replay.run import How, run_case
 from iallocator.reply import Reply
 
@@ -38,26 +45,26 @@ def test_answer_with_unexpected_stderr_differs(case: Case) -> None:
     run_case(case, How(update=True))
     Path(case.stderr).unlink()
     outcome = run_case(case, How())
-    assert (outcome.status, outcome.passed) == (DIFFERS, False)
+    assert (outcome.status, outcome.passed) == (CASE_DIFFERS, False)
     assert outcome.details == ('stderr: "" → "node1 is missing memory\\n"',)
-    assert run_case(case, How(keys=("success",))).status == OK
+    assert run_case(case, How(keys=("success",))).status == CASE_OK
 
 
 @pytest.mark.usefixtures("chatty")
 def test_answer_with_stored_stderr_is_ok(case: Case) -> None:
     """`replay --update` stores a warning, which is compared from then on."""
-    assert run_case(case, How(update=True)).status == WRITTEN
+    assert run_case(case, How(update=True)).status == CASE_WRITTEN
     assert Path(case.stderr).read_text() == "node1 is missing memory\n"
-    assert run_case(case, How()).status == OK
+    assert run_case(case, How()).status == CASE_OK
     Path(case.stderr).write_text("another warning\n")
-    assert run_case(case, How(update=True)).status == UPDATED
-    assert run_case(case, How()).status == OK
+    assert run_case(case, How(update=True)).status == CASE_UPDATED
+    assert run_case(case, How()).status == CASE_OK
 
 
 def test_answer_without_warning_removes_the_stored_one(case: Case) -> None:
     """`replay --update` removes a stored warning that is not printed any more."""
     Path(case.stderr).write_text("node1 is missing memory\n")
-    assert run_case(case, How(update=True)).status == WRITTEN
+    assert run_case(case, How(update=True)).status == CASE_WRITTEN
     assert not Path(case.stderr).exists()
 
 
@@ -71,14 +78,14 @@ def test_bug_while_answering_is_an_error_with_its_traceback(
 
     monkeypatch.setattr("iallocator.replay.run.respond", respond)
     outcome = run_case(case, How())
-    assert outcome.status == ERROR
+    assert outcome.status == CASE_ERROR
     assert outcome.details[-1] == "ZeroDivisionError: no nodes"
 
 
 def test_unreadable_request_is_an_error(tmp_path: Path) -> None:
     """A request file that cannot be read is an error of its case."""
     outcome = run_case(case_of(str(tmp_path / "gone.request.json")), How())
-    assert outcome.status == ERROR
+    assert outcome.status == CASE_ERROR
     assert "No such file or directory" in outcome.details[0]
 
 

@@ -10,12 +10,13 @@ from iallocator.aliases import Nodes
 from iallocator.ganeti.jobs import transition_document
 from iallocator.ganeti.opcodes import opcodes_of
 from iallocator.model.cluster import Cluster
+from iallocator.model.constraints import MUST, SHOULD
 from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.transition.assemble import plan_transition
 from iallocator.transition.execution import check
 from iallocator.transition.paths import NoWayError, shortest
-from iallocator.transition.requirements import MUST, SHOULD, Demands, NodeChanges, StopRules
+from iallocator.transition.requirements import Demands, NodeChanges, StopRules
 from iallocator.transition.transition import Transition
 
 from .scenarios import machine, make_cluster

@@ -6,10 +6,10 @@ import os
 from math import isfinite, isnan
 from types import SimpleNamespace
 
-from iallocator.compat.hail import IN_ORDER
+from iallocator.compat.hail import HAIL_IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.text_errors import complain_of_file, simulation_error, text_error
-from iallocator.documents.lists import FIELDS, LEFT, USUAL, instance_table, node_rows
+from iallocator.documents.lists import LEFT, NODE_FIELDS, USUAL, instance_table, node_rows
 from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, Voice, say
@@ -168,7 +168,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     try:
         reading = reading_for(settings)
         if in_order:
-            reading.behaviour = IN_ORDER
+            reading.behaviour = HAIL_IN_ORDER
         source = silently(lambda: load_source(settings, (), reading))
     except IallocatorError as error:
         raise ProgramError(f"{NOT_LOADED}{_reason(error, settings)}") from None
@@ -384,7 +384,7 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
     more = wanted.removeprefix("+")
     names = more.split(",") if more else []
     chosen = [*USUAL, *names] if wanted.startswith("+") or not names else names
-    unknown = [name for name in chosen if name not in FIELDS or name in OWN]
+    unknown = [name for name in chosen if name not in NODE_FIELDS or name in OWN]
     known = [name for name in chosen if name not in unknown]
     rows = node_rows(state, known, True, group, domain(state.cluster))
     nodes = (node for node in state.cluster.nodes[::-1] if group in (None, node.group))
@@ -396,7 +396,10 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
                 row[known.index(name)] = quotient
         for name in NUMBERED.intersection(known):
             row[known.index(name)] = _numbers(state, node, name)
-    lines = [[FIELDS[name][0] for name in known], *([str(cell) for cell in row] for row in rows)]
+    lines = [
+        [NODE_FIELDS[name][0] for name in known],
+        *([str(cell) for cell in row] for row in rows),
+    ]
     if unknown:
         positions = [chosen.index(name) for name in known]
         full = []

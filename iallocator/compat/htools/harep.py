@@ -17,7 +17,12 @@ from iallocator.errors import IallocatorError, UsageError
 from iallocator.execution.queue_access import open_queue
 from iallocator.execution.repairs import RepairJobs
 from iallocator.planners.repair.round import RepairRound
-from iallocator.tags.autorepair import HEALTHY, NEEDS, PENDING, permission_of
+from iallocator.tags.autorepair import (
+    STATE_HEALTHY,
+    STATE_NEEDS_REPAIR,
+    STATE_PENDING,
+    permission_of,
+)
 from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
@@ -83,7 +88,7 @@ def _print(work: RepairRound) -> None:
     entries = sorted(work.entries, key=lambda one: one.instance.order)
     for one in entries:
         for before, after in one.history:
-            if before.name == PENDING and before.record is not None:
+            if before.name == STATE_PENDING and before.record is not None:
                 name = one.instance.name
                 print(f'Moving {name} from "{before.name}" to "{after.name}"')
                 _print_tags(name, after.record, before)
@@ -105,9 +110,9 @@ def _print_repair(one: RepairEntry, permission: Permission) -> None:
     assert repair is not None
     kind = _kind(repair.kind)
     last = one.history[-1] if one.history else None
-    if last is not None and last[0].name == HEALTHY:
+    if last is not None and last[0].name == STATE_HEALTHY:
         before, after = last
-        if after.name == NEEDS:
+        if after.name == STATE_NEEDS_REPAIR:
             print(
                 f"Not performing a repair of type {kind} on {name} because only repairs up to "
                 f"{_kind(permission.upto)} are allowed"
@@ -116,7 +121,7 @@ def _print_repair(one: RepairEntry, permission: Permission) -> None:
             print(f"Executing {kind} repair on {name}")
             print(f"jobs: {dumps([[code for step in one.steps for code in step['opcodes']]])}")
         _print_tags(name, after.record, before)
-    elif one.state.name == HEALTHY and (permission.suspended or not permission.upto):
+    elif one.state.name == STATE_HEALTHY and (permission.suspended or not permission.upto):
         state = "ArNotEnabled"
         if permission.suspended == inf:
             state = "ArSuspended Forever"

@@ -31,7 +31,7 @@ from iallocator.engine import reading_for
 from iallocator.errors import say
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
-from iallocator.model.moves import FAILOVER, REPLACE_SECONDARY
+from iallocator.model.moves import DRBD_FAILOVER, REPLACE_SECONDARY
 from iallocator.model.state import State
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.sources import load as load_source
@@ -310,7 +310,7 @@ def _move_commands(move: Move, cluster: Cluster, end: str) -> Iterator[str]:
     words = "migrate -f" if runs(move.instance) else "failover -f"
     for kind, target in move.steps:
         node = quote(cluster.nodes[target].name.removesuffix(end))
-        if kind == FAILOVER:
+        if kind == DRBD_FAILOVER:
             yield f"gnt-instance {words} {name}"
         elif kind == REPLACE_SECONDARY:
             yield f"gnt-instance replace-disks -n {node} {name}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-WORDS = {
+HCHECK_WORDS = {
     "N1_FAIL": "Nodes not N+1 happy",
     "CONFLICT_TAGS": "Nodes with conflicting instances",
     "OFFLINE_PRI": "Instances having the primary node offline",
@@ -71,11 +71,11 @@ def _text(checkup: Checkup, alone: bool) -> Iterator[str]:
             yield f"\nStatistics for group {health.group.name} {stage}"
             for key, value in checkup.hcheck_counts(health):
                 sums[key] += value
-                yield f"    {WORDS[key]}: {value}"
+                yield f"    {HCHECK_WORDS[key]}: {value}"
             score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
             yield f"    Group score: {decimal(score)}"
         yield f"\nCluster statistics {stage}"
         for key, value in sums.items():
             if key != "GN1_FAIL" or checkup.capacity_checks:
-                yield f"    {WORDS[key]}: {value}"
+                yield f"    {HCHECK_WORDS[key]}: {value}"
         yield f"    Cluster is not healthy: {needs}"

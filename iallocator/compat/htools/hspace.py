@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-KINDS = (("tiered", "Tiered"), ("standard", "Standard"))
+HSPACE_FILLINGS = (("tiered", "Tiered"), ("standard", "Standard"))
 
 RESULTS = {
     "tiered": ("Tiered allocation results:", "HTS_TRL_"),
@@ -78,7 +78,7 @@ def run(given: Given) -> int:
         say("\n".join(scores(state, nodes)))
     if loud > 3:
         _show_restrictions(given, source.cluster, report, own.min_disk)
-    for kind, title in KINDS:
+    for kind, title in HSPACE_FILLINGS:
         done = getattr(report, kind)
         if done is None or report.nowhere:
             continue

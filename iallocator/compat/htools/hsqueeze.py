@@ -25,10 +25,10 @@ __all__ = ["run"]
 
 TITLES = {"offline": "'Nodes to offline'", "online": "'Nodes to online'", "none": "'No action'"}
 
-NOTHING = ["echo Nothing to do"]
+NOTHING_COMMAND = ["echo Nothing to do"]
 """The shell commands if no node is powered on or down."""
 
-AUTO = "htools:standby:auto"
+STANDBY_AUTO_TAG = "htools:standby:auto"
 """The tag of nodes that hsqueeze has powered down."""
 
 
@@ -68,7 +68,10 @@ def run(given: Given) -> int:
             print("\n".join(f"  {line}" for line in spread(lines)))
         else:
             script = shell_script(lines)
-            write(given.print_commands, script.removesuffix("\n") if lines == NOTHING else script)
+            write(
+                given.print_commands,
+                script.removesuffix("\n") if lines == NOTHING_COMMAND else script,
+            )
             print(f"The commands have been written to file '{given.print_commands}'")
     if given.exec and action != "none":
         raise ProgramError("Error: hsqueeze: Execution of commands possible only on LUXI")
@@ -126,10 +129,14 @@ def _commands(done: SqueezeResult) -> list[str]:
             words[place] = words[place].removesuffix(end)
         jobs.append(" ".join(words))
     if not names and done.aim != "online":
-        return NOTHING
+        return NOTHING_COMMAND
     power = "on" if done.aim == "online" else "off"
     switches = ["echo Power Commands", *(f"  gnt-node power -f {power} {name}" for name in names)]
     if done.aim == "online":
         return [*switches, *jobs]
-    tags = ["", "echo Tagging Commands", *(f"  gnt-node add-tags {name} {AUTO}" for name in names)]
+    tags = [
+        "",
+        "echo Tagging Commands",
+        *(f"  gnt-node add-tags {name} {STANDBY_AUTO_TAG}" for name in names),
+    ]
     return [*jobs, *tags, "", *switches]

@@ -26,6 +26,7 @@ from iallocator.compat.htools.members import (
     string,
     whole,
 )
+from iallocator.compat.htools.message_errors import STRINGS
 from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.compat.releases import followed_release
 from iallocator.errors import IallocatorError
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["connection_problem", "folder_problem"]
 
-STRINGS = list_of(string)
 
 NO_GROUP = "00000000-0000-0000-0000-000000000000"
 """The uuid of the group of a node without the member for its group."""

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iallocator.deadline import check
-from iallocator.planners.balance.move_kinds import BY_NAME, KINDS, ScoredMoves, possible
+from iallocator.planners.balance.move_kinds import BY_NAME, MOVE_KINDS, ScoredMoves, possible
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.balance.scan.affinity import AffinityCosts
 from iallocator.planners.balance.scan.swaps import SwapTable
@@ -211,7 +211,7 @@ def _make(builder: PlanBuilder, move: Move) -> bool:
     state, problem = builder.state, builder.problem
     instance, before = move.instance, move.before
     nodes = state.cluster.nodes
-    kind = next(one for one in KINDS if one.letters == move.letters)
+    kind = next(one for one in MOVE_KINDS if one.letters == move.letters)
     if not problem.rules.allows_of(kind, nodes[before[0]], nodes[before[-1]]):
         return False
     relations = problem.relations
@@ -331,7 +331,7 @@ def move_to(
 ) -> Move | None:
     """Return the move of `instance` from `before` to `after` that `allows` accepts, or None."""
     new = [index for index in after if index not in before]
-    for kind in KINDS:
+    for kind in MOVE_KINDS:
         if kind.drbd != (len(before) > 1) or kind.targeted != (len(new) == 1):
             continue
         move = kind.move(instance, before, new[0] if new else before[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from iallocator.compat import OURS
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, places_after
+from iallocator.model.moves import DRBD_FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move, places_after
 from iallocator.placement.limit_policy import limit_policies_of_plan
 from iallocator.placement.move_limits import MoveLimits
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.placement.limit_policy import LimitPolicies
 
 __all__ = [
-    "BY_LETTERS", "BY_NAME", "KINDS", "MoveKind", "MoveRules", "ScoredMoves", "kinds_to",
+    "BY_LETTERS", "BY_NAME", "MOVE_KINDS", "MoveKind", "MoveRules", "ScoredMoves", "kinds_to",
     "possible",
 ]  # fmt: skip
 
@@ -73,7 +73,7 @@ class MoveKind:
         for letter in self.letters:
             if letter == "f":
                 nodes = (nodes[1], nodes[0])
-                steps.append((FAILOVER, nodes[0]))
+                steps.append((DRBD_FAILOVER, nodes[0]))
             elif letter == "r":
                 nodes = (nodes[0], target)
                 steps.append((REPLACE_SECONDARY, target))
@@ -82,7 +82,7 @@ class MoveKind:
         return steps
 
 
-KINDS = (
+MOVE_KINDS = (
     MoveKind("f"),
     MoveKind("r"),
     MoveKind("r f"),
@@ -92,8 +92,8 @@ KINDS = (
 )
 """All kinds of moves. Of moves with equal scores, the first kind is used."""
 
-BY_LETTERS = {kind.letters: kind for kind in KINDS}
-BY_NAME = {kind.name: kind for kind in KINDS}
+BY_LETTERS = {kind.letters: kind for kind in MOVE_KINDS}
+BY_NAME = {kind.name: kind for kind in MOVE_KINDS}
 
 
 class MoveRules:
@@ -204,7 +204,7 @@ def kinds_to(state: State, instance: Instance, target: int, rules: MoveRules) ->
     """Yield the kinds of moves that `rules` allow and that make `target` the primary."""
     nodes, present = state.cluster.nodes, state.where[instance.name]
     ends = nodes[present[0]], nodes[present[-1]]
-    for kind in KINDS:
+    for kind in MOVE_KINDS:
         if kind.drbd != (len(present) > 1) or not rules.allows_of(kind, *ends):
             continue
         if kind.targeted == (target in present):

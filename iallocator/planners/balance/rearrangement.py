@@ -32,7 +32,7 @@ from iallocator.model.columns import COLUMNS, DISK, MEMORY
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.planners.balance.compound_moves import allowed_move, move_to
 from iallocator.planners.balance.every_placement import MOST_PLACEMENTS
-from iallocator.planners.balance.move_kinds import KINDS, ScoredMoves
+from iallocator.planners.balance.move_kinds import MOVE_KINDS, ScoredMoves
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.search import Neighbourhood
 from iallocator.scoring.arrays import scores_of_states
@@ -478,7 +478,7 @@ class _Ways:
         builder = self._builder
         nodes = builder.state.cluster.nodes
         targets = [i for i in builder.problem.scope if nodes[i].online and i not in before]
-        for kind in KINDS:
+        for kind in MOVE_KINDS:
             if kind.drbd != (len(before) > 1):
                 continue
             for target in targets if kind.targeted else before[-1:]:

@@ -11,7 +11,7 @@ from iallocator.deadline import check
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView, after_primary, after_secondary
-from iallocator.planners.balance.move_kinds import KINDS
+from iallocator.planners.balance.move_kinds import MOVE_KINDS
 from iallocator.scoring.arrays import capacity_matrix
 from iallocator.scoring.metrics import STATISTICS, terms
 from iallocator.scoring.scalar import kernel_of
@@ -114,7 +114,7 @@ class ScoreModel:
         if len(present) == 1:
             may = rules.instance_moves and not (rules.evacuate_only and present[0].online)
             return (0,) if may else ()
-        if not any(rules.allows_of(kind, *present) for kind in KINDS if kind.drbd):
+        if not any(rules.allows_of(kind, *present) for kind in MOVE_KINDS if kind.drbd):
             return ()
         return (0, 1) if rules.instance_moves else (1,)
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.trend import Trend
 
 __all__ = [
-    "NOTHING", "SAMPLE_WINDOW", "DemandSample", "FullForecast", "GroupDemand", "daily", "demand_of",
-    "demand_of_instance", "too_few",
+    "NO_DEMAND", "SAMPLE_WINDOW", "DemandSample", "FullForecast", "GroupDemand", "daily",
+    "demand_of", "demand_of_instance", "too_few",
 ]  # fmt: skip
 
 SAMPLE_WINDOW = 180
@@ -49,7 +49,7 @@ class GroupDemand(NamedTuple):
     vcpus: float
 
 
-NOTHING = GroupDemand(0, 0, 0, 0)
+NO_DEMAND = GroupDemand(0, 0, 0, 0)
 
 RESOURCES = {"FailMem": "memory", "FailN1": "memory", "FailDisk": "disk", "FailCPU": "vcpus"}
 """Reason of rejection -> the attribute of `GroupDemand` that is short; others: `instances`."""
@@ -73,7 +73,7 @@ def demand_of(cluster: Cluster) -> dict[str, GroupDemand]:
     by_group: dict[str, GroupDemand] = {}
     for group in cluster.groups:
         rows = list(map(demand_of_instance, cluster.members(group)))
-        by_group[group.uuid] = GroupDemand(*map(sum, zip(*rows))) if rows else NOTHING
+        by_group[group.uuid] = GroupDemand(*map(sum, zip(*rows))) if rows else NO_DEMAND
     return by_group
 
 
@@ -222,7 +222,10 @@ class FullForecast:
         """
         unit = getattr(self._unit, resource)
         return [
-            ((one.time - self._now) / DAY, getattr(one.groups.get(uuid, NOTHING), resource) / unit)
+            (
+                (one.time - self._now) / DAY,
+                getattr(one.groups.get(uuid, NO_DEMAND), resource) / unit,
+            )
             for one in self._samples
         ]
 

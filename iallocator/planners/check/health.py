@@ -23,11 +23,21 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
 __all__ = [
-    "DATA", "KINDS", "NOT_ANALYSED", "OF_NODES", "Finding", "GroupHealth", "NodeFailure",
-    "ViolatedConstraints", "data_findings", "examine", "failures", "unexamined",
+    "FINDING_KINDS",
+    "INCONSISTENT_DATA",
+    "NOT_ANALYSED",
+    "OF_NODES",
+    "Finding",
+    "GroupHealth",
+    "NodeFailure",
+    "ViolatedConstraints",
+    "data_findings",
+    "examine",
+    "failures",
+    "unexamined",
 ]  # fmt: skip
 
-KINDS = {
+FINDING_KINDS = {
     "n1": "nodes without the memory for a failover to them",
     "global_n1": "nodes with a failure that is not tolerated",
     "conflicts": "nodes with instances that exclude each other",
@@ -44,10 +54,10 @@ KINDS = {
 NOT_ANALYSED = "nodes with a failure that was not analysed: the check ended early"
 """The nodes that `GroupHealth.not_analysed` counts, in words."""
 
-DATA = "inconsistent"
+INCONSISTENT_DATA = "inconsistent"
 """The kind of findings about the data, not about placement."""
 
-OF_NODES = {"n1", "global_n1", "conflicts", DATA}
+OF_NODES = {"n1", "global_n1", "conflicts", INCONSISTENT_DATA}
 """The kinds that count nodes, even if a finding names an instance."""
 
 
@@ -57,7 +67,7 @@ class Finding:
     Attributes
     ----------
     kind:
-        One of `KINDS`.
+        One of `FINDING_KINDS`.
     node, instance:
         The name of the node and of the instance; "" if the problem concerns none.
     text:
@@ -127,7 +137,7 @@ class GroupHealth:
     @property
     def counts(self) -> dict[str, int]:
         """Return for each kind the number of nodes or instances with a finding of the kind."""
-        named: dict[str, set[tuple[str, str]]] = {kind: set() for kind in KINDS}
+        named: dict[str, set[tuple[str, str]]] = {kind: set() for kind in FINDING_KINDS}
         for finding in self.findings:
             of_instance = finding.instance and finding.kind not in OF_NODES
             about = ("", finding.instance) if of_instance else (finding.node, "")
@@ -316,7 +326,9 @@ def data_findings(state: State) -> dict[int, list[Finding]]:
     by_group: dict[int, list[Finding]] = {}
     for node, memory, disk in state.unexplained():
         text = f"{memory:.0f} MiB memory and {disk:.0f} MiB disk are neither free nor explained"
-        by_group.setdefault(node.group.index, []).append(Finding(DATA, text, node=node.name))
+        by_group.setdefault(node.group.index, []).append(
+            Finding(INCONSISTENT_DATA, text, node=node.name)
+        )
     return by_group
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.planners.intergroup.context import (
-    IMPOSSIBLE,
-    NOTHING,
+    GROUP_IMPOSSIBLE,
+    NOTHING_TO_DO,
     OUT_OF_TIME,
     UNDECIDED,
     IntergroupResult,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from iallocator.planners.search import Objective
 
 __all__ = [
-    "KINDS",
+    "RESOURCE_KINDS",
     "Resources",
     "check_compression",
     "compress",
@@ -51,11 +51,11 @@ __all__ = [
     "used_by",
 ]
 
-KINDS = ("memory", "disk", "cpu")
+RESOURCE_KINDS = ("memory", "disk", "cpu")
 """The kinds of resources: MiB, MiB, virtual cpus."""
 
 Resources = tuple[float, float, float]
-"""One amount for each of `KINDS`."""
+"""One amount for each of `RESOURCE_KINDS`."""
 
 
 def plus(*amounts: Resources) -> Resources:
@@ -197,7 +197,7 @@ class _Compression:
         done = self.done
         hindered = forbidden(self.context.settings)
         if hindered:
-            self.statuses = {row.group.index: IMPOSSIBLE for row in done.groups}
+            self.statuses = {row.group.index: GROUP_IMPOSSIBLE for row in done.groups}
             return hindered
         candidates = []
         for row in done.groups:
@@ -209,7 +209,7 @@ class _Compression:
             row.reason = self._unfit(row.group)
             if row.reason:
                 held = self.held[row.group.index]
-                self.statuses[row.group.index] = IMPOSSIBLE if held else NOTHING
+                self.statuses[row.group.index] = GROUP_IMPOSSIBLE if held else NOTHING_TO_DO
             else:
                 row.reason = NEVER
                 candidates.append(row)
@@ -250,7 +250,7 @@ class _Compression:
             for other in others
             if self._in_use(other)
         )
-        for kind, own, free in zip(KINDS, self.used[group.index], free_there):
+        for kind, own, free in zip(RESOURCE_KINDS, self.used[group.index], free_there):
             if kind == "cpu" and (spares or own == free):
                 continue
             if own and own >= free:
@@ -306,7 +306,7 @@ class _Compression:
         for instance in instances:
             hindered = self.mover.immovable(instance)
             if hindered:
-                self.statuses[group.index] = IMPOSSIBLE
+                self.statuses[group.index] = GROUP_IMPOSSIBLE
                 row.reason = f"{instance.name} has to stay: {hindered}"
                 return None
         ranking = self.mover.ranking
@@ -345,7 +345,8 @@ class _Compression:
         known = {
             index
             for index, status in self.statuses.items()
-            if status == NOTHING or (status == IMPOSSIBLE and index not in self.doubtful)
+            if status == NOTHING_TO_DO
+            or (status == GROUP_IMPOSSIBLE and index not in self.doubtful)
         }
         open_to = [
             row.group
@@ -361,8 +362,8 @@ class _Compression:
             index = row.group.index
             can = row.group in self.evacuable
             row.members = {
-                "used": dict(zip(KINDS, self.used[index])),
-                "free": dict(zip(KINDS, self.free[index])),
+                "used": dict(zip(RESOURCE_KINDS, self.used[index])),
+                "free": dict(zip(RESOURCE_KINDS, self.free[index])),
                 "share_free": self.share(row.group),
                 "evacuable": can,
                 "verdict": self.statuses.get(index, unfinished(done.plan.interrupted)),

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "FOUND",
-    "IMPOSSIBLE",
-    "NOTHING",
+    "GROUP_FOUND",
+    "GROUP_IMPOSSIBLE",
+    "NOTHING_TO_DO",
     "OUT_OF_TIME",
     "UNDECIDED",
     "IntergroupContext",
@@ -245,10 +245,10 @@ class IntergroupResult(PlanResult):
         search.fill_rows()
 
 
-FOUND = "found"
+GROUP_FOUND = "found"
 """Status of a group: all instances that must leave can be moved."""
 
-IMPOSSIBLE = "impossible"
+GROUP_IMPOSSIBLE = "impossible"
 """Status of a group: it is proved that not all instances that must leave can be moved."""
 
 OUT_OF_TIME = "out of time"
@@ -257,7 +257,7 @@ OUT_OF_TIME = "out of time"
 UNDECIDED = "undecided"
 """Status: no moves were found; an exact search was not allowed, or a signal ended it."""
 
-NOTHING = "nothing to do"
+NOTHING_TO_DO = "nothing to do"
 """Status of a group: no instance must leave."""
 
 

@@ -10,7 +10,12 @@ from iallocator.deadline import check
 from iallocator.errors import many
 from iallocator.placement.several.moves import move_together
 from iallocator.placement.several.sequence import RequiredMove, in_turn
-from iallocator.planners.intergroup.context import FOUND, IMPOSSIBLE, OUT_OF_TIME, UNDECIDED
+from iallocator.planners.intergroup.context import (
+    GROUP_FOUND,
+    GROUP_IMPOSSIBLE,
+    OUT_OF_TIME,
+    UNDECIDED,
+)
 from iallocator.planners.intergroup.packing import pack
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.solver.problem import FOUND as SOLVED
@@ -46,9 +51,9 @@ class Evacuation:
         Why `failed` cannot be placed. If all were placed by packing or exact search, the name
         of this method; else "".
     status:
-        The status of the group, such as `iallocator.planners.intergroup.context.FOUND`.
+        The status of the group, such as `iallocator.planners.intergroup.context.GROUP_FOUND`.
     doubtful:
-        Whether the status `IMPOSSIBLE` is not proved for other orders of moves, see
+        Whether the status `GROUP_IMPOSSIBLE` is not proved for other orders of moves, see
         `Mover.doubtful`.
     """
 
@@ -58,7 +63,7 @@ class Evacuation:
         self.entries: list[PlanEntry] = []
         self.failed: Instance | None = None
         self.reason = ""
-        self.status = FOUND
+        self.status = GROUP_FOUND
         self.doubtful = False
 
     def give_up(self, reason: str, status: str) -> None:
@@ -104,13 +109,13 @@ def evacuate(
     if done.failed is not None and search:
         proof = proofs.against(instances, targets) if proofs is not None else ""
         if proof:
-            done.give_up(f"; the set of leaving instances {proof}", IMPOSSIBLE)
+            done.give_up(f"; the set of leaving instances {proof}", GROUP_IMPOSSIBLE)
             return done
         made = _at_once(mover, instances, targets, done, done.failed)
         done.doubtful = mover.doubtful
     if done.failed is not None and context.effort.undecided > undecided:
         done.give_up("; not all failures were analysed, because that takes too long", OUT_OF_TIME)
-    unproved = done.status != IMPOSSIBLE or done.doubtful
+    unproved = done.status != GROUP_IMPOSSIBLE or done.doubtful
     if done.failed is not None and search and unproved and context.settings.optimal:
         made = _by_program(mover, instances, targets, done)
     return _planned(mover, done, made)
@@ -130,10 +135,10 @@ def _by_program(
         return []
     moves = Relocation(mover, instances, targets).find(context.search_budget)
     if moves.moves is not None:
-        done.failed, done.reason, done.status = None, "placed together by exact search", FOUND
+        done.failed, done.reason, done.status = None, "placed together by exact search", GROUP_FOUND
         return moves.moves
     if moves.proved:
-        done.give_up("; exact search proved that no placement of all exists", IMPOSSIBLE)
+        done.give_up("; exact search proved that no placement of all exists", GROUP_IMPOSSIBLE)
         done.doubtful = False
     elif done.status == OUT_OF_TIME:
         done.give_up("; exact search found no answer", OUT_OF_TIME)
@@ -170,18 +175,19 @@ def _at_once(
     """
     context = mover.context
     if mover.immovable(failed):
-        done.status = IMPOSSIBLE
+        done.status = GROUP_IMPOSSIBLE
         return []
     mover.doubtful = False
     first = mover.relocate(failed, targets(failed)).best
     unknown = first is None and mover.gave_up_early
     if first is None and not unknown:
-        alone = IMPOSSIBLE if context.plain else UNDECIDED  # it may have to follow other instances
+        # The instance may have to follow other instances
+        alone = GROUP_IMPOSSIBLE if context.plain else UNDECIDED
         done.give_up("; it has no place even if it comes first", alone)
         return []
     made = pack(mover, instances, targets, careful=not unknown)
     if made is not None:
-        done.failed, done.reason, done.status = None, "placed by free capacity", FOUND
+        done.failed, done.reason, done.status = None, "placed by free capacity", GROUP_FOUND
         return made
     if unknown:
         done.status = OUT_OF_TIME
@@ -230,7 +236,7 @@ def _at_once(
     moves = [outcome.best for _, outcome in joint_moves.moves if outcome.best]
     status = PROVED if joint_moves.unschedulable else joint_moves.status
     if status != SOLVED or len(moves) < len(instances):
-        done.give_up(note, IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
+        done.give_up(note, GROUP_IMPOSSIBLE if status == PROVED else OUT_OF_TIME)
         return []
-    done.failed, done.reason, done.status = None, "placed together by exact search", FOUND
+    done.failed, done.reason, done.status = None, "placed together by exact search", GROUP_FOUND
     return moves

@@ -11,7 +11,7 @@ from math import ceil, floor, inf
 from iallocator.constraints.checks import amount_in
 from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
-from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
+from iallocator.limits.node import FORCED_RESOURCES, RESOURCES
 from iallocator.model.columns import CPUS, DISK, FREE_SPINDLES, MEMORY, MEMORY_LATER, SPINDLES
 from iallocator.model.node_view import CAPACITIES
 from iallocator.model.state import derived
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.intergroup.moving import Mover
 
-__all__ = ["KINDS", "RAM", "ArrivalBound", "Kind", "Proofs", "tolerated_in"]
+__all__ = ["PROOF_KINDS", "RAM", "ArrivalBound", "Kind", "Proofs", "tolerated_in"]
 
-_HARD = resources_of(FORCED_LIMITS)
 
 DISK_RESERVE = CAPACITIES.index("disk_reserve")
 
@@ -93,7 +92,7 @@ OWN_SPINDLES = Kind("spindles of their own", _first(FREE_SPINDLES))
 
 _NAMED = (RAM, LATER, SPACE, CPU, SHARED_SPINDLES, OWN_SPINDLES)
 
-KINDS = (
+PROOF_KINDS = (
     *_NAMED,
     *(
         Kind(one.name, one)
@@ -157,7 +156,8 @@ class ArrivalBound:
             ]
             self._failures.append((node, [index for index in targets if index != node], sizes))
         self._caps: list[dict[int, float]] = [
-            {index: _cap(context, kind, index, soft) for index in group.nodes} for kind in KINDS
+            {index: _cap(context, kind, index, soft) for index in group.nodes}
+            for kind in PROOF_KINDS
         ]
         # Nodes for which secondaries must keep the memory of a failover
         failing: Collection[int] = tolerated or ()
@@ -175,7 +175,7 @@ class ArrivalBound:
     def most(self, kind: int, measure: Measure, nodes: Collection[int] | None = None) -> float:
         """Return the largest amount of `kind` that the group can receive, by `measure`.
 
-        `kind` is a position in `KINDS`. With `nodes`, only these nodes of the group receive
+        `kind` is a position in `PROOF_KINDS`. With `nodes`, only these nodes of the group receive
         instances.
         """
         key = kind, measure
@@ -184,7 +184,7 @@ class ArrivalBound:
             measured = {index: measure(cap) for index, cap in self._caps[kind].items()}
             self._measured[key] = measured
             most = inf
-            if KINDS[kind] is RAM:
+            if PROOF_KINDS[kind] is RAM:
                 room = {index: measure(free) for index, free in self._free.items()}
                 for _, targets, sizes in self._failures:
                     left = sum(room[index] for index in targets) - sum(map(measure, sizes))
@@ -200,7 +200,10 @@ class ArrivalBound:
         return bool(self._failures)
 
     def largest(self, kind: int) -> float:
-        """Return the largest amount of `kind`, a position in `KINDS`, that one node can receive."""
+        """Return the largest amount of `kind` that one node can receive.
+
+        `kind` is a position in `PROOF_KINDS`.
+        """
         return max(self._caps[kind].values(), default=0)
 
 
@@ -212,12 +215,12 @@ def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> floa
     state, node = context.state, context.cluster.nodes[index]
     held = sum(state.columns[column][index] for column in kind.columns)
     spare = kind.resource.spare(held, node)
-    if kind.resource in _HARD and not kind.resource.rising:
+    if kind.resource in FORCED_RESOURCES and not kind.resource.rising:
         if kind is OWN_SPINDLES:
             return spare
         reserve = context.kernels.fixed[index][DISK_RESERVE] if kind is SPACE and soft else 0
         return min(max(0, spare), floor(held - reserve))
-    if not soft and kind.resource not in _HARD:
+    if not soft and kind.resource not in FORCED_RESOURCES:
         return inf
     return spare if spare == inf else floor(spare + AMOUNT_TOLERANCE)
 
@@ -327,7 +330,7 @@ class Proofs:
         self, instances: Sequence[Instance], bounds: Sequence[ArrivalBound], reach: frozenset[int]
     ) -> str:
         """Return in words which resource nodes `reach` lack for `instances`; "" if unproved."""
-        for number, kind in enumerate(KINDS):
+        for number, kind in enumerate(PROOF_KINDS):
             # The amounts of instances, each of which must fit on one node. A colocation group is
             # one amount.
             units, where = self._context.units, self._context.state.where

@@ -18,9 +18,9 @@ from iallocator.model.moves import replay
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.planners.intergroup.context import (
-    FOUND,
-    IMPOSSIBLE,
-    NOTHING,
+    GROUP_FOUND,
+    GROUP_IMPOSSIBLE,
+    NOTHING_TO_DO,
     UNDECIDED,
     IntergroupContext,
     IntergroupResult,
@@ -32,7 +32,7 @@ from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
 from iallocator.planners.plan import PlanEntry
-from iallocator.planners.quality import UNHEALTHY as UNHEALTHY_GROUPS
+from iallocator.planners.quality import UNHEALTHY_MEASURE as UNHEALTHY_GROUPS
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 
 TYPE_CHECKING = False
@@ -449,7 +449,7 @@ class _Redistribution:
             for group in groups:
                 own = [one for one in moves if nodes[one.before[0]].group is group]
                 entries = [PlanEntry(move) for move in own]
-                self.statuses[group.index] = FOUND
+                self.statuses[group.index] = GROUP_FOUND
                 reason = "placed together by exact search"
                 _Step(group, entries, len(entries), reason).apply(self)
 
@@ -565,11 +565,13 @@ class _Redistribution:
         for row in self.done.groups:
             health = self.health[row.group.index]
             healthy = health.state == HEALTHY
-            untried = unfinished(plan.interrupted) if plan.stop else IMPOSSIBLE
+            untried = unfinished(plan.interrupted) if plan.stop else GROUP_IMPOSSIBLE
             row.members = {
                 "state": health.state,
                 "repaired": row.group in groups,
-                "verdict": NOTHING if healthy else self.statuses.get(row.group.index, untried),
+                "verdict": NOTHING_TO_DO
+                if healthy
+                else self.statuses.get(row.group.index, untried),
             }
             stopped = "" if healthy else plan.reason
             row.reason = ": ".join(filter(None, (health.describe(nodes), row.reason or stopped)))
@@ -644,7 +646,7 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
         taken, reason = work.taken(group)
         if reason:
             row.reason = reason
-            work.statuses[group.index] = IMPOSSIBLE
+            work.statuses[group.index] = GROUP_IMPOSSIBLE
             return None
         done = evacuate(
             work.mover, taken, lambda i: work.peers.of(i, group, work.healthy), proofs=work.proofs
@@ -654,7 +656,7 @@ class _Repair(Neighbourhood[_Redistribution, _Step]):
             # The proof is valid if all other groups are targets, and if no other choice of
             # instances exists
             only_forced = all(any(member in forced for member in work.unit(one)) for one in taken)
-            proved = done.status == IMPOSSIBLE and not done.doubtful and only_forced
+            proved = done.status == GROUP_IMPOSSIBLE and not done.doubtful and only_forced
             if proved and not (work.others_ill or work.keeps_all(group)):
                 work.irreparable_groups += 1
             row.reason = (

@@ -14,7 +14,7 @@ from iallocator.handlers.allocate import allocation_request
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import traffic
 from iallocator.placement.groups import collect_offers
-from iallocator.planners.balance.move_kinds import KINDS, MoveRules
+from iallocator.planners.balance.move_kinds import MOVE_KINDS, MoveRules
 from iallocator.planners.eligible import movable
 
 TYPE_CHECKING = False
@@ -290,7 +290,9 @@ class Moves:
         nodes, present = self._context.cluster.nodes, self._context.state.where[instance.name]
         ends = nodes[present[0]], nodes[present[-1]]
         drbd = len(present) > 1
-        return [kind for kind in KINDS if kind.drbd == drbd and self._rules.allows_of(kind, *ends)]
+        return [
+            kind for kind in MOVE_KINDS if kind.drbd == drbd and self._rules.allows_of(kind, *ends)
+        ]
 
     def _targets(self, present: Sequence[int], order: Sequence[int]) -> Iterator[int]:
         """Return the nodes of `order` in the group of the nodes `present`, without these nodes."""

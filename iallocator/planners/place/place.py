@@ -20,7 +20,7 @@ from iallocator.planners.place.scheduler import (
     runs,
     stopped_disks,
 )
-from iallocator.planners.quality import LEFT_OUT
+from iallocator.planners.quality import LEFT_OUT_MEASURE
 from iallocator.planners.result import PlanResult, moves_of_transition
 from iallocator.scoring.scalar import score_of
 from iallocator.transition.assemble import plan_transition
@@ -65,7 +65,7 @@ class PlaceResult(PlanResult):
     """
 
     in_turn = False
-    measure = LEFT_OUT
+    measure = LEFT_OUT_MEASURE
 
     def __init__(
         self,

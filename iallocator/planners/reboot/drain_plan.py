@@ -32,7 +32,7 @@ from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
 from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
-from iallocator.model.moves import FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
+from iallocator.model.moves import DRBD_FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
 from iallocator.model.tags import new_conflict
 from iallocator.model.templates import PLAIN
 from iallocator.n1 import plan_rules
@@ -210,11 +210,11 @@ def way_back(move: Move) -> Move:
     if len(move.before) == 1:
         steps = [(FAILOVER_TO, move.before[0])]
     elif move.after == move.before[::-1]:
-        steps = [(FAILOVER, move.before[0])]
+        steps = [(DRBD_FAILOVER, move.before[0])]
     elif move.after[0] == move.before[0]:
         steps = [(REPLACE_SECONDARY, move.before[1])]
     else:
-        steps = [(REPLACE_SECONDARY, move.before[0]), (FAILOVER, move.before[0])]
+        steps = [(REPLACE_SECONDARY, move.before[0]), (DRBD_FAILOVER, move.before[0])]
     return Move.by_steps(move.instance, move.after, steps)
 
 
@@ -719,7 +719,7 @@ class DrainPlanner:
                     reason = ""
                 if reason:
                     return [], reason
-                steps.append((FAILOVER, before[1]))
+                steps.append((DRBD_FAILOVER, before[1]))
                 Move(instance, before, before[::-1]).apply(context.state)
             if not self._options.evacuate:
                 return [steps], ""

@@ -11,7 +11,7 @@ from iallocator.model.state import State
 from iallocator.names import whole_name
 from iallocator.planners.eligible import group_named
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
-from iallocator.planners.quality import GROUPS
+from iallocator.planners.quality import GROUPS_MEASURE
 from iallocator.planners.reboot.drain_plan import (
     OPTIMAL_DRAIN_FACTOR,
     SKIPPED,
@@ -98,7 +98,7 @@ class RebootResult(PlanResult):
 
     returns = True
     settles = False
-    measure = GROUPS
+    measure = GROUPS_MEASURE
 
     def __init__(self, cluster: Cluster, relations: Relations | None, master: int = -1) -> None:
         super().__init__("reboot", State(cluster), demands_of(relations))

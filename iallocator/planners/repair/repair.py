@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from iallocator.ganeti.opcodes import opcode
 from iallocator.model.moves import Move
-from iallocator.model.tags import FAILOVER, FIX_STORAGE, REINSTALL
+from iallocator.model.tags import REPAIR_FAILOVER, REPAIR_REINSTALL, REPAIR_STORAGE
 from iallocator.model.templates import TEMPLATES
 from iallocator.placement.context import Context
 from iallocator.placement.moves import fail_over, move_anywhere, move_secondary
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from iallocator.placement.results import MoveResult
 
 
-KINDS = {
+STEP_OF_OPCODE = {
     "OP_INSTANCE_FAILOVER": step.FAILOVER,
     "OP_INSTANCE_MIGRATE": step.MIGRATE,
     "OP_INSTANCE_REPLACE_DISKS": step.REPLACE_DISKS,
@@ -119,11 +119,11 @@ class Repairs:
         dead = " and ".join(names)
         by_tags = TEMPLATES[instance.template].local
         if not by_tags:
-            kind = FAILOVER if instance.shared else ""
+            kind = REPAIR_FAILOVER if instance.shared else ""
         elif all(off):
-            kind = REINSTALL
+            kind = REPAIR_REINSTALL
         else:
-            kind = FAILOVER if off[0] else FIX_STORAGE
+            kind = REPAIR_FAILOVER if off[0] else REPAIR_STORAGE
         return Repair(instance, kind, dead, reason=f"{dead} offline", by_tags=by_tags)
 
     def by_importance(self, instances: Sequence[Instance]) -> list[Instance]:
@@ -146,11 +146,11 @@ class Repairs:
         A unit has the repairs of a colocation group, or one repair. A ``fix-storage`` is always a
         unit alone.
         """
-        moving = [one for one in repairs if one.kind != FIX_STORAGE]
+        moving = [one for one in repairs if one.kind != REPAIR_STORAGE]
         by_name = {one.instance.name: one for one in moving}
         units = self._context.affinity.units([one.instance for one in moving])
         whole = {unit[0].name: [by_name[one.name] for one in unit] for unit in units}
-        alone = {one.instance.name: [one] for one in repairs if one.kind == FIX_STORAGE}
+        alone = {one.instance.name: [one] for one in repairs if one.kind == REPAIR_STORAGE}
         in_order = whole | alone
         return [in_order[one.instance.name] for one in repairs if one.instance.name in in_order]
 
@@ -186,10 +186,10 @@ class Repairs:
 
     def _place(self, repair: Repair) -> None:
         context, instance = self._context, repair.instance
-        if repair.kind == REINSTALL:
+        if repair.kind == REPAIR_REINSTALL:
             self._reinstalled(repair)
             return
-        if repair.kind == FIX_STORAGE:
+        if repair.kind == REPAIR_STORAGE:
             ways = [self._other_secondary]
         elif instance.shared:
             ways = [self._elsewhere]
@@ -227,7 +227,7 @@ class Repairs:
             move = Move.by_steps(instance, context.state.where[instance.name], [elementary])
             move.apply(context.state)
             before, after = map(context.cluster.node_names, (move.before, move.after))
-            repair.steps.append(_step(KINDS[code["OP_ID"]], instance, before, after, code))
+            repair.steps.append(_step(STEP_OF_OPCODE[code["OP_ID"]], instance, before, after, code))
             repair.moves.append(move)
         repair.nodes = context.state.where[instance.name]
 

@@ -17,7 +17,7 @@ from copy import copy
 
 from iallocator.deadline import TIME_IS_UP, check
 from iallocator.model.state import State
-from iallocator.model.tags import FAILOVER, REINSTALL
+from iallocator.model.tags import REPAIR_FAILOVER, REPAIR_REINSTALL
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.repair.repair import Repairs
 from iallocator.planners.result import PlanResult
@@ -232,7 +232,7 @@ def plan_rescue(
     ordered = repairs.by_importance([one for one in cluster.instances if dead in one.nodes])
     needed = [one for one in map(repairs.needed, ordered) if one is not None]
     moves: list[Move] = []
-    for unit in repairs.in_units([one for one in needed if one.kind == FAILOVER]):
+    for unit in repairs.in_units([one for one in needed if one.kind == REPAIR_FAILOVER]):
         check()
         if not deadline.over():
             repairs.placed(unit)
@@ -242,9 +242,9 @@ def plan_rescue(
             done.units.append(tuple(repair.instance.name for repair in unit))
     for repair in needed:
         name, instance = repair.instance.name, repair.instance
-        if repair.kind == FAILOVER and not repair.moves:
+        if repair.kind == REPAIR_FAILOVER and not repair.moves:
             done.lost[name] = TIME_IS_UP if deadline.over() else repair.reason
-        elif repair.kind == REINSTALL:
+        elif repair.kind == REPAIR_REINSTALL:
             done.lost[name] = f"its data is only on {repair.dead}, offline"
         elif not repair.kind:
             done.lost[name] = f"its disks are on {repair.dead}, offline"

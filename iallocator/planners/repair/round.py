@@ -13,16 +13,16 @@ from uuid import uuid4
 from iallocator.deadline import TIME_IS_UP, Deadline, check
 from iallocator.errors import UsageError
 from iallocator.model.state import State
-from iallocator.model.tags import REINSTALL
+from iallocator.model.tags import REPAIR_REINSTALL
 from iallocator.planners.repair.repair import Repairs
 from iallocator.tags.autorepair import (
-    ENOPERM,
-    FAILED,
-    FAILURE,
-    HEALTHY,
-    NEEDS,
-    PENDING,
-    SUCCESS,
+    REPAIR_ENOPERM,
+    REPAIR_FAILURE,
+    REPAIR_SUCCESS,
+    STATE_FAILED,
+    STATE_HEALTHY,
+    STATE_NEEDS_REPAIR,
+    STATE_PENDING,
     Permission,
     Record,
     permission_of,
@@ -115,7 +115,7 @@ class RepairEntry:
     def endless(self) -> bool:
         """Return whether a pending repair never ends, because its tag names no jobs."""
         record = self.state.record
-        waits = self.state.name == PENDING and record is not None and not record.jobs
+        waits = self.state.name == STATE_PENDING and record is not None and not record.jobs
         return waits and not self.steps
 
     def become(self, name: str, record: Record) -> None:
@@ -191,11 +191,13 @@ class RepairRound:
         """Update the states, notes and tags of instances with pending or failed repairs."""
         for one in self._entries:
             record = one.state.record
-            if one.state.name == PENDING and record is not None:
+            if one.state.name == STATE_PENDING and record is not None:
                 done = self._jobs.ended(record.jobs) if self._jobs and record.jobs else None
                 if done is not None:
                     one.note = "its repair succeeded" if done else "its repair failed"
-                    result, name = (SUCCESS, HEALTHY) if done else (FAILURE, FAILED)
+                    result, name = (
+                        (REPAIR_SUCCESS, STATE_HEALTHY) if done else (REPAIR_FAILURE, STATE_FAILED)
+                    )
                     one.become(name, record.ended(result, self._now))
                 elif record.jobs:
                     known = self._jobs is not None
@@ -206,7 +208,7 @@ class RepairRound:
                     one.note = f"a repair without jobs is pending: {left}"
                     one.command = _forget(one.instance, record)
             self._commit(one)
-            if one.state.name == FAILED and one.state.record is not None and not one.note:
+            if one.state.name == STATE_FAILED and one.state.record is not None and not one.note:
                 one.note = f"a repair failed: left alone as long as it has {one.state.record.tag}"
                 one.command = _forget(one.instance, one.state.record)
 
@@ -215,7 +217,7 @@ class RepairRound:
         admitted: dict[str, RepairEntry] = {}
         for one in self._entries:
             one.repair = self._repairs.needed(one.instance)
-            if one.repair is not None and one.state.name == HEALTHY and self._admits(one):
+            if one.repair is not None and one.state.name == STATE_HEALTHY and self._admits(one):
                 admitted[one.instance.name] = one
         repairs = [one.repair for one in admitted.values() if one.repair is not None]
         for unit in self._repairs.in_units(repairs):
@@ -237,7 +239,7 @@ class RepairRound:
                 places = ":".join(self._cluster.node_names(repair.nodes))
                 one.note = f"{repair.kind}: {repair.reason}; it goes to {places}"
                 record = Record(repair.kind, str(uuid4()), self._now)
-                one.become(PENDING, record)
+                one.become(STATE_PENDING, record)
                 # The execution writes tags that record the repair; each step has their data
                 noted = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
                 one.steps = [{**step, "repair": noted} for step in repair.steps]
@@ -259,7 +261,9 @@ class RepairRound:
                     one.command = f"{self._command} --allow {repair.kind}"
                     places = ":".join(self._cluster.node_names(repair.nodes))
                     one.note += f"; --allow {repair.kind} would repair it: it goes to {places}"
-                    one.note += ", the data on its disks is lost" * (repair.kind == REINSTALL)
+                    one.note += ", the data on its disks is lost" * (
+                        repair.kind == REPAIR_REINSTALL
+                    )
                 else:
                     one.note += f"; --allow {repair.kind} would not help: {repair.reason}"
                 repair.steps, repair.nodes = [], ()
@@ -283,7 +287,10 @@ class RepairRound:
             one.note = f"{repair.kind} is needed ({repair.reason}): {why}"
             one.permit = "" if permission.suspended else repair.kind
             if permission.upto and repair.by_tags:
-                one.become(NEEDS, Record(repair.kind, str(uuid4()), self._now, (), ENOPERM))
+                one.become(
+                    STATE_NEEDS_REPAIR,
+                    Record(repair.kind, str(uuid4()), self._now, (), REPAIR_ENOPERM),
+                )
                 self._commit(one)
             return False
         job = self._jobs.busy_with(one.instance.name) if self._jobs else None
@@ -337,8 +344,10 @@ class RepairRound:
         Such an instance has a failed repair, a repair that is not allowed or not possible, or a
         pending repair that never ends.
         """
-        sick = [one for one in self._entries if one.state.name in (FAILED, NEEDS)]
-        helpless = [o for o in self._entries if o.repair and o.state.name == HEALTHY]
+        sick = [
+            one for one in self._entries if one.state.name in (STATE_FAILED, STATE_NEEDS_REPAIR)
+        ]
+        helpless = [o for o in self._entries if o.repair and o.state.name == STATE_HEALTHY]
         endless = [o for o in self._entries if o.endless]
         return 1 if sick or helpless or endless else 0
 
@@ -348,7 +357,9 @@ class RepairRound:
             "command": "repair",
             "executed": self._execute,
             "instances": [
-                self._entry(one) for one in self._entries if one.note or one.state.name != HEALTHY
+                self._entry(one)
+                for one in self._entries
+                if one.note or one.state.name != STATE_HEALTHY
             ],
             "broken": sum(one.repair is not None and not one.steps for one in self._entries),
             "counts": dict(sorted(Counter(one.state.name for one in self._entries).items())),

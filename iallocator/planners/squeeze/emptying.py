@@ -24,7 +24,7 @@ from iallocator.model.state import State
 from iallocator.n1 import MOVED
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.placement.several.sequence import make_as_allowed
-from iallocator.planners.balance.move_kinds import KINDS, possible
+from iallocator.planners.balance.move_kinds import MOVE_KINDS, possible
 from iallocator.planners.node_orders import GreedyPacking, WorstFitBesideReserve
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.restart_rows import RestartRows
@@ -130,7 +130,7 @@ class _Packing(GreedyPacking):
                 pairs = self._pairs(instance, before)
                 place = next((one for one in pairs if allows(instance, before, one)), None)
         else:  # on shared storage; its node is no target, so the instance need not be removed
-            nodes = ((KINDS[-1], index, (index,)) for index in self.order.in_order())
+            nodes = ((MOVE_KINDS[-1], index, (index,)) for index in self.order.in_order())
             place = next((one for one in nodes if allows(instance, before, one)), None)
         return None if place is None else place[0].move(instance, before, place[1])
 
@@ -197,7 +197,7 @@ class _Packing(GreedyPacking):
         known = self._known.get(condition)
         if known is None:
             known = self._known[condition] = []
-            for kind in KINDS[:-1]:
+            for kind in MOVE_KINDS[:-1]:
                 if kind.targeted and self._problem.rules.allows_of(kind, ends[0], ends[1]):
                     after = places_after((0, 1), kind.steps((0, 1), -1))
                     if sum(left[place] for place in after if place >= 0) < sum(left):

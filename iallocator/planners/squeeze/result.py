@@ -11,7 +11,7 @@ from iallocator.planners.plan import Plan
 from iallocator.planners.power_state import Switched
 from iallocator.planners.quality import FREED
 from iallocator.planners.result import GroupPlans
-from iallocator.tags.standby import AUTO, retag, standby_tags
+from iallocator.tags.standby import AUTO_TAG, retag, standby_tags
 from iallocator.transition.assemble import transition_of_moves
 from iallocator.transition.requirements import NodeChanges
 from iallocator.transition.resources import room
@@ -215,13 +215,13 @@ class SqueezeResult(GroupPlans):
     def added(self) -> dict[int, list[str]]:
         """Index of a node -> the tags to add: a standby tag for freed nodes that have none."""
         nodes = self.cluster.nodes
-        return {index: [AUTO] for index in self.off if not standby_tags(nodes[index])}
+        return {index: [AUTO_TAG] for index in self.off if not standby_tags(nodes[index])}
 
     @property
     def removed(self) -> dict[int, list[str]]:
         """Index of a node to power on -> the tags to remove: only the one that planners add."""
         nodes = self.cluster.nodes
-        return {index: [AUTO] for index in self.on if AUTO in standby_tags(nodes[index])}
+        return {index: [AUTO_TAG] for index in self.on if AUTO_TAG in standby_tags(nodes[index])}
 
     def switched(self) -> Switched:
         """Return a context manager: in its ``with`` block, the nodes are switched."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iallocator.errors import printable
-from iallocator.render.drawing import drawing, subject, waves, way
+from iallocator.render.drawing import ARROW, drawing, subject, waves, way
 from iallocator.render.page.view import (
     Bar,
     Cell,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.render.page.view import PageView
 
-
-ARROW = "\N{RIGHTWARDS ARROW}"
 
 FIXED = {"failover": 60, "start": 30, "stop": 60, "power-on": 300, "power-off": 60, "fence": 60}
 """Kind of a step -> estimated seconds besides copying; other kinds take `OTHER_STEP_SECONDS`."""

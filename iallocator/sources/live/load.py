@@ -197,7 +197,7 @@ def _contradictions(answers: Answers) -> Iterator[str]:
         yield f"the master is the unknown node {answers.info.get('master')}"
 
 
-FIELDS = {
+QUERY_FIELDS = {
     "group": "uuid name alloc_policy ipolicy tags diskparams",
     "node": (
         "name mtotal mnode mfree dtotal dfree ctotal cnos offline drained vm_capable group.uuid "
@@ -232,7 +232,7 @@ def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
         if not isinstance(info, dict):
             raise LiveError(f"{client.path}: QueryClusterInfo", "expected an object")
         answers: dict[str, list[Record]] = {}
-        for what, words in FIELDS.items():
+        for what, words in QUERY_FIELDS.items():
             fields = words.split()
             result = client.call("Query", [what, fields, None], deadline)
             try:

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["volume_groups_by_luxi", "volume_groups_by_rapi"]
 
-FIELDS = ["node", "name", "size", "free"]
+STORAGE_FIELDS = ["node", "name", "size", "free"]
 """Fields of ``OP_NODE_QUERY_STORAGE``."""
 
-SUCCESS, UNFINISHED = "success", ("queued", "waiting", "canceling", "running")
+QUERY_SUCCESS, UNFINISHED_STATES = "success", ("queued", "waiting", "canceling", "running")
 """States of jobs."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -66,7 +66,7 @@ def volume_groups_by_luxi(answers: Answers, client: LuxiClient, deadline: Deadli
 
     def sizes() -> list[Any]:
         return run([_opcode("OP_NODE_QUERY_STORAGE", nodes=[], storage_type="lvm-vg",
-                            output_fields=FIELDS)])  # fmt: skip
+                            output_fields=STORAGE_FIELDS)])  # fmt: skip
 
     def disks() -> list[Any]:
         return run([_opcode("OP_INSTANCE_QUERY_DATA", instances=[], static=True,
@@ -103,7 +103,7 @@ def volume_groups_by_rapi(answers: Answers, client: RapiClient, deadline: Deadli
 
     def sizes() -> list[Any]:
         nodes = [raw["name"] for raw in answers.nodes if not raw.get("offline")]
-        query = f"storage?storage_type=lvm-vg&output_fields={','.join(FIELDS)}"
+        query = f"storage?storage_type=lvm-vg&output_fields={','.join(STORAGE_FIELDS)}"
         return run([f"/2/nodes/{quote(name, safe='')}/{query}" for name in nodes])
 
     def disks() -> list[Any]:
@@ -133,7 +133,7 @@ def _result(
     """
     known: tuple[Any, Any] | None = None  # the last answer
     seconds = FIRST_PAUSE
-    while known is None or known[0] in UNFINISHED:
+    while known is None or known[0] in UNFINISHED_STATES:
         try:
             if known is not None:
                 deadline.pause(seconds, f"job {job} is {known[0]}")
@@ -146,7 +146,7 @@ def _result(
             hint = "other jobs may hold the locks of nodes"
             raise LiveError(where, f"{late}: {hint}") from None
     status, results = known
-    if status != SUCCESS:
+    if status != QUERY_SUCCESS:
         why = results[0] if isinstance(results, list) and results else None
         text = f": {why[1][0]}" if isinstance(why, list) and len(why) > 1 and why[1] else ""
         raise LiveError(where, f"job {job}, which reads volume groups, ended with {status}{text}")

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from iallocator.commands import COMMANDS
-from iallocator.sources.live.load import FIELDS as FIELDS_OF
+from iallocator.sources.live.load import QUERY_FIELDS as FIELDS_OF
 from tests.builders import Json
 
 from ..case import LUXI

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from iallocator.model.moves import (
-    FAILOVER,
+    DRBD_FAILOVER,
     REPLACE_SECONDARY,
     ElementaryMove,
     Move,
@@ -57,7 +57,7 @@ def broken_during(document: Json, plan: Json) -> list[str]:
         present = before
         steps: list[ElementaryMove] = []
         for word in move["move"].split():
-            step = FAILOVER, present[1]
+            step = DRBD_FAILOVER, present[1]
             if word != "f":
                 step = REPLACE_SECONDARY, position[word.partition(":")[2]]
             steps.append(step)

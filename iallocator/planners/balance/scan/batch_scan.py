@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.planners.balance.move_kinds import BY_LETTERS, KINDS, ScoredMoves
+from iallocator.planners.balance.move_kinds import BY_LETTERS, MOVE_KINDS, ScoredMoves
 from iallocator.planners.balance.scan.affinity import MoveAffinity
 from iallocator.planners.balance.scan.arrays import MoveTags
 from iallocator.planners.balance.scan.blocks import Block, MoveNodes, RelevantChecks
@@ -76,7 +76,7 @@ class BatchScan:
             MoveStore(kind, setting.statistics, (count, width if kind.targeted else 1))
             if setting.keep or not kind.targeted
             else RemadeMoves(kind, setting.statistics, (count, width), self._make)
-            for kind in KINDS
+            for kind in MOVE_KINDS
             if kind.drbd == batch.drbd and (width or not kind.targeted)
         ]
         every_row = np.arange(count, dtype=np.intp)
@@ -281,11 +281,11 @@ class BatchScan:
         before = self._table.state.where[instance.name]
         target = int(self._targets[column]) if store.kind.targeted else self._secondary[row]
         move = store.kind.move(instance, before, self._table.nodes[target])
-        key = position, column_place, KINDS.index(store.kind)
+        key = position, column_place, MOVE_KINDS.index(store.kind)
         return score, key, ScoredMoves([move], score)
 
 
 def moves_of(table: NodeTable, batch: InstanceBatch) -> int:
     """Return the number of moves with a target that the instances of `batch` have."""
-    kinds = sum(kind.targeted and kind.drbd == batch.drbd for kind in KINDS)
+    kinds = sum(kind.targeted and kind.drbd == batch.drbd for kind in MOVE_KINDS)
     return len(batch.instances) * int(table.online.sum()) * kinds
