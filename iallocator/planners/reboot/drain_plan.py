@@ -271,7 +271,7 @@ class MemoryBound:
     def lacks(self, drained: Collection[int]) -> bool:
         """Return whether the other nodes lack memory for the instances that leave `drained`."""
         return any(
-            need + self._reserve(group, drained) > self._free_in_group[group] + AMOUNT
+            need + self._reserve(group, drained) > self._free_in_group[group] + AMOUNT_TOLERANCE
             for group, need in self._needs(drained).items()
         )
 
@@ -294,7 +294,7 @@ class MemoryBound:
 
         A set that contains all nodes with a reserve, or all nodes but one, must be impossible.
         """
-        reserves, free = self._reserves.get(group), self._free_in_group[group] + AMOUNT
+        reserves, free = self._reserves.get(group), self._free_in_group[group] + AMOUNT_TOLERANCE
         if not reserves:
             return False
         with_reserve = {index for _, index in reserves}
