@@ -99,7 +99,7 @@ def decided(words: tuple[str, ...], source: tuple[str, ...], capsys: Capture) ->
     assert status == 0
     found: Json = json.loads(out)
     if words[0] == "show":
-        return {key: found[key] for key in ("cluster_score", "nodes", "instances")}
+        return {key: found[key] for key in ("cluster_score", "node_fields", "instances")}
     return {key: found["response"][key] for key in ("success", "result")}
 
 

@@ -78,8 +78,10 @@ def _holds(what: str, answer: Json) -> bool:
     if what == FAILS_OVER:
         return "failover" in kinds and "migrate" not in kinds
     return any(
-        steps[number].get("instance") == "rival" for step in ours for number in step["depends_on"]
-    )
+        steps[number].get("instance") == "rival"
+        for step in ours
+        for number in (step["depends_on"] if "depends_on" in step else step["after"])
+    )  # plans, answers to Ganeti
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,11 @@ def test_check_of_generated_clusters_is_that_of_hcheck(tmp_path: Path) -> None:
 
 
 def test_check_counts_no_spindles_of_exclusive_storage_for_shared_disks(tmp_path: Path) -> None:
-    """`check` counts spindles for shared disks on exclusive storage, which hcheck does not.
+    """On exclusive storage, hcheck counts spindles for shared disks, and `check` does not.
 
     Without exclusive storage, both print equal lines.
     """
-    raw = document(70007, "node-evacuate")
+    raw = document(70062, "relocate")
     path = as_text(raw, tmp_path)
     assert hcheck(path) != ours(path)
     for node in raw["nodes"].values():

@@ -291,7 +291,7 @@ def test_days_before_yesterday_count_one_sample_for_each_hour(life: Life) -> Non
 def test_unhealthy_cluster_moves_nothing(life: Life) -> None:
     life.day()
     life.offline = {"node3", "node4"}
-    assert "2 nodes are offline" in life.round(24.2)["reason"]
+    assert "2 nodes offline or drained" in life.round(24.2)["reason"]
     life.offline = set()
     life.memory = 5000
     assert "N+1 does not hold" in life.round(24.4)["reason"]
