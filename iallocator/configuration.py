@@ -56,7 +56,7 @@ ASKING = ("", "explain")
 
 
 class Configuration:
-    """Represent the configuration file at `path`; `commands` are the names of possible tables.
+    """The configuration file at `path`; `commands` are the names of possible tables.
 
     Raises
     ------

@@ -269,7 +269,7 @@ class Running:
 
 
 class Deadline:
-    """Represent the moment by which work must end, and the amount of work until then.
+    """The moment by which work must end, and the amount of work until then.
 
     For a run, ``with deadline:`` lets `check` end the loops in the block. For an exchange with a
     server, every blocking wait uses `wait` or `pause`, which end when it passes.

@@ -221,6 +221,6 @@ def assert_never(value: Never) -> Never:
 
 
 class Voice:
-    """Represent how much is printed to stderr; `quiet`: errors only."""
+    """How much is printed to stderr; `quiet`: errors only."""
 
     quiet = False

@@ -17,7 +17,7 @@ MOST_WARNINGS = 3
 
 
 class Reply:
-    """Represent the answer to a request.
+    """The answer to a request.
 
     Attributes
     ----------

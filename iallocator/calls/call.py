@@ -244,7 +244,7 @@ GZIP_WINDOW = 31
 
 
 class Store:
-    """Represent one call in a folder of captured calls.
+    """One call in a folder of captured calls.
 
     Only the owner can read the files. Each file appears completely under its name, or not at all.
     Other files of the folder are not touched.

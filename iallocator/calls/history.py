@@ -31,7 +31,7 @@ FACTS: dict[str, tuple[type, ...]] = {
 
 @dataclass(slots=True)
 class Entry:
-    """Represent one captured call.
+    """One captured call.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ def read_history(folder: str) -> list[Entry]:
 
 @dataclass(slots=True)
 class LoggedCall:
-    """Represent the outcome of one call, from the log or from a captured call.
+    """The outcome of one call, from the log or from a captured call.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ CAMPAIGN = "campaign"
 
 
 class Row:
-    """Represent a command in the table of commands.
+    """A command in the table of commands.
 
     Attributes
     ----------

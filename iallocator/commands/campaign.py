@@ -112,7 +112,7 @@ def resume_campaign(command: Command) -> int:
 
 
 class _Campaign:
-    """Represent one run of a campaign, from the state in its file to its end or a stop."""
+    """One run of a campaign, from the state in its file to its end or a stop."""
 
     def __init__(self, command: Command, state: CampaignState) -> None:
         self._command = command

@@ -99,7 +99,7 @@ def _after(
 
 
 class Filled(Result):
-    """Represent the result of ``capacity``: the placed instances, and the states before and after.
+    """The result of ``capacity``: the placed instances, and the states before and after.
 
     `bought`: purchases, each with the study of the cluster that has its nodes. `full`: the forecast
     of the dates on which groups are full; None if no option requests it.

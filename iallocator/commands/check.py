@@ -80,7 +80,7 @@ def check(command: Command, deadline: Deadline) -> Result:
 
 
 class Checked(Result):
-    """Represent the result of ``check``: the problems of a cluster, now and after balancing.
+    """The result of ``check``: the problems of a cluster, now and after balancing.
 
     `early`: the reason, if balancing ended before it was complete; otherwise "".
     """

@@ -56,7 +56,7 @@ __all__ = [
 
 
 class ShownState:
-    """Represent a state that options can list on stderr and save in a file.
+    """A state that options can list on stderr and save in a file.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class ShownState:
 
 
 class Result:
-    """Represent the result of a command: one document, and further data for its renderers.
+    """The result of a command: one document, and further data for its renderers.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class Result:
 
 
 class Command:
-    """Represent one run of a command: its options, and the data that were read.
+    """One run of a command: its options, and the data that were read.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ def time_words(moment: float) -> str:
 
 
 class DayFiles:
-    """Represent the files of a history, one for each day.
+    """The files of a history, one for each day.
 
     Attributes
     ----------

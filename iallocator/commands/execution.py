@@ -81,7 +81,7 @@ TWICE = b"iallocator: left at once; what is in the queue goes on, --resume shows
 
 
 class _Execution:
-    """Represent one execution: the head of its journal, its jobs, and their states."""
+    """One execution: the head of its journal, its jobs, and their states."""
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ def ask(command: Command) -> Result:
 
 
 class Explained(Result):
-    """Represent an explanation: as text, or as a page with the nodes before and after."""
+    """An explanation: as text, or as a page with the nodes before and after."""
 
     finite = True
 

@@ -82,7 +82,7 @@ def metrics(command: Command, deadline: Deadline) -> Result:
 
 
 class Measured(Result):
-    """Represent the result of ``metrics``: the metrics of a cluster."""
+    """The result of ``metrics``: the metrics of a cluster."""
 
     def __init__(self, metrics: list[Json], command: Command, late: bool) -> None:
         settings: Any = command.settings

@@ -24,7 +24,7 @@ __all__ = ["Planned"]
 
 
 class Planned(Result):
-    """Represent a plan, verified by `complete`; `late`: the time limit ended its search."""
+    """A plan, verified by `complete`; `late`: the time limit ended its search."""
 
     def __init__(
         self, done: PlanResult, command: Command, deadline: Deadline, late: bool = False

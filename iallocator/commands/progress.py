@@ -38,7 +38,7 @@ def new_event() -> Event:
 
 
 class _Line:
-    """Represent a progress line; `part`: the share that is done, 0 to 1; None if it is unknown."""
+    """A progress line; `part`: the share that is done, 0 to 1; None if it is unknown."""
 
     def __init__(self, text: str) -> None:
         self.text = text

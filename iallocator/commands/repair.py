@@ -74,7 +74,7 @@ def repair(command: Command, deadline: Deadline) -> Result:
 
 
 class Repaired(Result):
-    """Represent the result of ``repair``: the repairs of this run, and those that are left."""
+    """The result of ``repair``: the repairs of this run, and those that are left."""
 
     def __init__(self, work: RepairRound, command: Command, reached: list[str]) -> None:
         nodes = [node.name for node in work.before.cluster.nodes]

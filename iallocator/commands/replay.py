@@ -53,7 +53,7 @@ def replay(command: Command) -> Result:
 
 
 class Replayed(Result):
-    """Represent the outcomes of stored cases, with the number of unchanged answers."""
+    """The outcomes of stored cases, with the number of unchanged answers."""
 
     interrupted = True
 

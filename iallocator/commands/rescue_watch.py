@@ -50,7 +50,7 @@ RESCUE_DONE, RESCUE_BEGUN, RESCUE_STUCK = "done", "begun", "stuck"
 
 
 class WatchState:
-    """Represent the state of a watch between calls.
+    """The state of a watch between calls.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class WatchState:
 
 
 class Rescues:
-    """Represent the rescues of nodes of a cluster that left journals on this machine.
+    """The rescues of nodes of a cluster that left journals on this machine.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ def report(command: Command, deadline: Deadline) -> Result:
 
 
 class Shown(Result):
-    """Represent the present cluster as the result of a command: as text, or as an HTML page."""
+    """The present cluster as the result of a command: as text, or as an HTML page."""
 
     def __init__(
         self, command: Command, document: Json | None = None, facts: Json | None = None

@@ -48,7 +48,7 @@ HOUR_OF_LINE = '{"time":"2026-01-02T03'
 
 
 class LoadHistory(DayFiles):
-    """Represent the history of loads in a folder."""
+    """The history of loads in a folder."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder, HISTORY_DAYS)
@@ -144,7 +144,7 @@ def _obstacle(settings: Balance) -> str:
 
 
 class SteadyRound:
-    """Represent one run of ``balance --steady``, which adds a sample of loads to the history.
+    """One run of ``balance --steady``, which adds a sample of loads to the history.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ __all__ = ["USAGE", "Example", "Usage", "description", "exit_statuses"]
 
 
 class Example:
-    """Represent an example: a command line without the name of the program, and its purpose."""
+    """An example: a command line without the name of the program, and its purpose."""
 
     __slots__ = ("purpose", "words")
 
@@ -27,7 +27,7 @@ class Example:
 
 
 class Usage:
-    """Represent the help of a command, without its summary and its options.
+    """The help of a command, without its summary and its options.
 
     Attributes
     ----------

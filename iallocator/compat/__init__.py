@@ -11,7 +11,7 @@ __all__ = ["IN_ORDER", "OURS", "Behaviour", "behaviour_of"]
 
 
 class Behaviour:
-    """Represent how requests are answered and plans are made, with the values of this program.
+    """How requests are answered and plans are made, with the values of this program.
 
     The docstring of a flag states what happens if the flag is true.
     """
@@ -214,7 +214,7 @@ OURS = Behaviour()
 
 
 class _InOrder(Behaviour):
-    """Represent the behaviour of this program, but with objects in the order of the document."""
+    """The behaviour of this program, but with objects in the order of the document."""
 
     orders_by_name = False
 

@@ -8,7 +8,7 @@ __all__ = ["BEHAVIOUR", "HAIL_IN_ORDER", "HailBehaviour"]
 
 
 class HailBehaviour(Behaviour):
-    """Represent the behaviour of hail, hbal, hspace, hsqueeze and hcheck 3.0."""
+    """The behaviour of hail, hbal, hspace, hsqueeze and hcheck 3.0."""
 
     orders_by_name = False
     reads_cpu_speed = False
@@ -76,7 +76,7 @@ BEHAVIOUR = HailBehaviour()
 
 
 class _InOrder(HailBehaviour):
-    """Represent the behaviour of hroller, which uses nodes in the order of the document."""
+    """The behaviour of hroller, which uses nodes in the order of the document."""
 
     reverses_order = False
 

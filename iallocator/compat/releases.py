@@ -13,7 +13,7 @@ __all__ = ["BUILT_FOR", "GANETI", "RELEASES", "Release", "followed", "followed_r
 
 
 class Release:
-    """Represent one release of Ganeti, as far as its htools differ from those of other releases.
+    """One release of Ganeti, as far as its htools differ from those of other releases.
 
     Attributes
     ----------

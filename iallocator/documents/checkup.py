@@ -60,7 +60,7 @@ HCHECK_KEYS = {
 
 
 class Checkup:
-    """Represent the findings in every group, before and after balancing.
+    """The findings in every group, before and after balancing.
 
     Attributes
     ----------

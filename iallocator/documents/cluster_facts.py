@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """Represent the checks of a state: N+1, the share of free disk, affinity, and the deadline.
+    """The checks of a state: N+1, the share of free disk, affinity, and the deadline.
 
     `n1`: the mode of N+1. `modes`: index of a group -> mode of N+1, for groups with settings in
     tags.

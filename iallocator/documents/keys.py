@@ -319,7 +319,7 @@ def new_paths(kind: str) -> Iterator[tuple[str, str]]:
 
 
 class _Level:
-    """Represent the renamed keys of an object, and the renamed keys in its members.
+    """The renamed keys of an object, and the renamed keys in its members.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ USUAL = (
 
 
 class NodeRow:
-    """Represent one node in a state, for the fields; `number`: its position in the list, from 0."""
+    """One node in a state, for the fields; `number`: its position in the list, from 0."""
 
     __slots__ = ("domain", "index", "missing", "node", "number", "state")
 

@@ -52,7 +52,7 @@ GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
 
 
 class Description(NamedTuple):
-    """Represent the type of a metric, and its meaning in one sentence."""
+    """The type of a metric, and its meaning in one sentence."""
 
     kind: str
     help: str

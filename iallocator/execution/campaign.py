@@ -33,7 +33,7 @@ KIND = "campaign"
 
 
 class CampaignState:
-    """Represent the state of a campaign, and its file.
+    """The state of a campaign, and its file.
 
     Attributes
     ----------

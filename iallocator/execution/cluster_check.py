@@ -38,7 +38,7 @@ LEAVING = (kinds.OFFLINE, kinds.POWER_OFF)
 
 @dataclass
 class Places:
-    """Represent the present places of instances and flags of nodes.
+    """The present places of instances and flags of nodes.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ class ExecutionError(IallocatorError):
 
 @dataclass(frozen=True)
 class Job:
-    """Represent the steps that are submitted as one job.
+    """The steps that are submitted as one job.
 
     Attributes
     ----------

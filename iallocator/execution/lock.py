@@ -41,7 +41,7 @@ def run_directory() -> str:
 
 
 class ClusterLock:
-    """Represent the lock of an execution on the cluster `name`; the kernel releases it at exit.
+    """The lock of an execution on the cluster `name`; the kernel releases it at exit.
 
     Raises
     ------

@@ -51,7 +51,7 @@ CONNECTION_LOST = 255
 
 @dataclass(frozen=True)
 class NodeCommands:
-    """Represent the shell commands for maintaining a node; ``{node}`` stands for its name.
+    """The shell commands for maintaining a node; ``{node}`` stands for its name.
 
     Attributes
     ----------

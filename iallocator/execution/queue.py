@@ -59,7 +59,7 @@ class UnknownOutcomeError(Exception):
 
 @dataclass(frozen=True)
 class JobStatus:
-    """Represent the status of a job.
+    """The status of a job.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ SUBMIT_SECONDS = 300.0
 
 
 class LuxiJobs:
-    """Represent the job queue of a cluster that is reached by LUXI."""
+    """The job queue of a cluster that is reached by LUXI."""
 
     singly = False
 
@@ -213,7 +213,7 @@ OUR_OWN = ("OP_ID", "reason")
 
 
 class RapiJobs:
-    """Represent the job queue of a cluster that is reached by RAPI."""
+    """The job queue of a cluster that is reached by RAPI."""
 
     singly = True
 

@@ -54,7 +54,7 @@ OPEN = (PENDING, SENDING, SENT)
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """Represent the cancellation of a job.
+    """The cancellation of a job.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Withdrawal:
 
 @dataclass
 class Record:
-    """Represent the progress of one job.
+    """The progress of one job.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Record:
 
 
 class Records:
-    """Represent all jobs of an execution, by number.
+    """All jobs of an execution, by number.
 
     Attributes
     ----------

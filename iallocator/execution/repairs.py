@@ -29,7 +29,7 @@ JOB_QUERY_INTERVAL = 10.0
 
 
 class RepairJobs:
-    """Represent the job queue for repairs; `reason`: the administrator's text for reason trails."""
+    """The job queue for repairs; `reason`: the administrator's text for reason trails."""
 
     def __init__(self, queue: JobQueue, reason: str = "") -> None:
         self._queue = queue

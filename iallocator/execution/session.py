@@ -59,7 +59,7 @@ class Work(Protocol):
 
 @dataclass
 class Session:
-    """Represent one execution; `run` is its name, which marks its jobs in the queue.
+    """One execution; `run` is its name, which marks its jobs in the queue.
 
     `follower` is called after jobs were accepted, and at the end. `work` maintains nodes; None if
     an administrator does that.
@@ -135,7 +135,7 @@ class Session:
 
 @dataclass(kw_only=True)
 class Console:
-    """Represent the console on which the administrator follows an execution.
+    """The console on which the administrator follows an execution.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Console:
 
 @dataclass(kw_only=True)
 class Clock:
-    """Represent the time in which an execution runs.
+    """The time in which an execution runs.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class Clock:
 
 @dataclass
 class Orders:
-    """Represent an administrator's options for the execution of a plan.
+    """An administrator's options for the execution of a plan.
 
     Attributes
     ----------

@@ -175,7 +175,7 @@ def _new_secondary(request: AllocateSecondary, noted: Recorder) -> Decision:
 
 
 class Decided(NamedTuple):
-    """Represent the result for an instance that should move, and the deciding group's response."""
+    """The result for an instance that should move, and the deciding group's response."""
 
     instance: Instance
     outcome: MoveResult

@@ -52,7 +52,7 @@ BY_LOSSES = "lost allocations: "
 
 
 class StepReport(NamedTuple):
-    """Represent one step of a move: its kind, its target node, and both in words."""
+    """One step of a move: its kind, its target node, and both in words."""
 
     move: str
     node: str
@@ -64,7 +64,7 @@ class StepReport(NamedTuple):
 
 
 class Decision:
-    """Represent the placement of one instance, and the reasons.
+    """The placement of one instance, and the reasons.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
 
 
 class NodeRow:
-    """Represent a node in a table: its result, and the score of its best placement.
+    """A node in a table: its result, and the score of its best placement.
 
     `score` is None if the score did not decide. `penalty` is the amount that violated soft
     constraints add to the score.
@@ -309,7 +309,7 @@ def failure_words(rejected: Json, instance: str) -> str:
 
 
 class Difference(NamedTuple):
-    """Represent one statistic in two placements: `mine` and `other`."""
+    """One statistic in two placements: `mine` and `other`."""
 
     mine: Term
     other: Term
@@ -373,7 +373,7 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
 
 
 class Explanation:
-    """Represent the explanation of the answer to a request.
+    """The explanation of the answer to a request.
 
     ``response`` is the answer itself, unchanged; ``remarks`` are further lines of text.
     """

@@ -47,7 +47,7 @@ PENALTY = "penalty"
 
 
 class Term(NamedTuple):
-    """Represent one statistic of the score, before and after a placement.
+    """One statistic of the score, before and after a placement.
 
     ``before`` and ``after`` are the values of the statistic.  Its contribution to the score is the
     value times ``weight``.
@@ -81,7 +81,7 @@ class Term(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Represent a feasible placement and the terms of its score.
+    """A feasible placement and the terms of its score.
 
     ``penalty`` is the amount that violated soft constraints add to the score; if it is not 0, it is
     one of the ``terms``. ``rank`` is the rank in words if the score does not decide, else "".
@@ -132,7 +132,7 @@ def scored(score: float, penalty: float) -> str:
 
 
 class RoleRejection(NamedTuple):
-    """Represent the rejection of a node in a role: the name of the reason, and text with numbers.
+    """The rejection of a node in a role: the name of the reason, and text with numbers.
 
     ``beside``: the only primary with which the node is rejected; "" if it is rejected with every
     primary. ``placements``: the number of placements that are counted for this reason. ``step``:
@@ -162,7 +162,7 @@ class RoleRejection(NamedTuple):
 
 
 class RoleReport:
-    """Represent a node in one role: "primary", "secondary", or "only" for one-node templates.
+    """A node in one role: "primary", "secondary", or "only" for one-node templates.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class RoleReport:
 
 
 class Roles(tuple[RoleReport, ...]):
-    """Represent the reports on a node in each role; nodes without rejections share one object."""
+    """The reports on a node in each role; nodes without rejections share one object."""
 
     @cached_property
     def possible(self) -> bool:
@@ -222,7 +222,7 @@ NO_ROLES = Roles()
 
 
 class NodeReport:
-    """Represent a node of a group: why it was not considered, or its limits in each role.
+    """A node of a group: why it was not considered, or its limits in each role.
 
     The results in each role are read from `survey`, if there is one, for the node `index`.
     """
@@ -251,7 +251,7 @@ class NodeReport:
 
 
 class N1Rejection(NamedTuple):
-    """Represent a placement that global N+1 rejects.
+    """A placement that global N+1 rejects.
 
     If the nodes ``failing`` fail, ``instance`` cannot be restarted; ``why`` has the reason.
     ``already``: the instance cannot be restarted without the placement either.
@@ -279,7 +279,7 @@ class N1Rejection(NamedTuple):
 
 
 class NodeRank:
-    """Represent the rank of a node: the best placement that uses it.
+    """The rank of a node: the best placement that uses it.
 
     Attributes
     ----------
@@ -329,7 +329,7 @@ class NodeRank:
 
 
 class GroupReport:
-    """Represent the result of a node group: its best placements, and the reasons against others.
+    """The result of a node group: its best placements, and the reasons against others.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ class Contributions:
 
 
 class GroupResponse:
-    """Represent the response of a group to the query for nodes that can host an instance.
+    """The response of a group to the query for nodes that can host an instance.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class GroupResponse:
 
 
 class Choice(NamedTuple):
-    """Represent a comparison of groups for an instance: their offers and responses, best first."""
+    """A comparison of groups for an instance: their offers and responses, best first."""
 
     number: int
     allocation: AllocationRequest

@@ -37,7 +37,7 @@ END = b"\x03"
 
 
 class LuxiClient:
-    """Represent a connection to the master's daemons; it is opened on demand and after a failure.
+    """A connection to the master's daemons; it is opened on demand and after a failure.
 
     A question without an answer is not sent again.
 

@@ -120,7 +120,7 @@ def base_address(address: str) -> str:
 
 
 class RapiClient:
-    """Represent the cluster at `address`; every question has a connection of its own.
+    """The cluster at `address`; every question has a connection of its own.
 
     Parameters
     ----------

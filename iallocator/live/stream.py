@@ -65,7 +65,7 @@ RETRY_SECONDS = 0.05
 
 
 class Stream(io.RawIOBase):
-    """Represent a connection with reads and writes that end when its deadline passes.
+    """A connection with reads and writes that end when its deadline passes.
 
     Attributes
     ----------
@@ -317,7 +317,7 @@ class FingerprintError(OSError):
 
 
 class Server(NamedTuple):
-    """Represent an HTTP server, and how to connect to it.
+    """An HTTP server, and how to connect to it.
 
     Attributes
     ----------

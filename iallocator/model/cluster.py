@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Group:
-    """Represent a node group.
+    """A node group.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ ONE_SPINDLE, IN_SERVICE = NodeSpindles(), NodeStatus()
 
 
 class Node:
-    """Represent a node: its capacities and flags.
+    """A node: its capacities and flags.
 
     Memory and disk space are in MiB.
 
@@ -290,7 +290,7 @@ class Node:
 
 
 class Cluster:
-    """Represent all groups, nodes and instances of a document.
+    """All groups, nodes and instances of a document.
 
     The order of the lists decides ties. Of two placements with equal scores, the one on the earlier
     node wins. Planners move the instances of a node in the order of the list.

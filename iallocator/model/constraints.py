@@ -54,7 +54,7 @@ ALL_INSTANCES = "*"
 
 
 class Constraint:
-    """Represent a constraint on one instance.
+    """A constraint on one instance.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Constraint:
 
 
 class SharedConstraint:
-    """Represent one constraint on all pairs of a set of instances.
+    """One constraint on all pairs of a set of instances.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ HARD_WEIGHT = inf
 
 
 class Member:
-    """Represent one instance in a rule, by one of its tags.
+    """One instance in a rule, by one of its tags.
 
     Attributes
     ----------
@@ -260,7 +260,7 @@ class Member:
 
 
 class Rule:
-    """Represent an affinity rule: a set of instances that stay together or apart.
+    """An affinity rule: a set of instances that stay together or apart.
 
     The rule is never expanded to pairs, because large sets have too many pairs.
 
@@ -332,7 +332,7 @@ def as_one(item: Sequence[Instance]) -> Instance:
 
 
 class TagFinding:
-    """Represent a problem of a tag that an administrator should know.
+    """A problem of a tag that an administrator should know.
 
     Attributes
     ----------

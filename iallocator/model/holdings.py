@@ -25,7 +25,7 @@ __all__ = ["Holdings"]
 
 
 class Holdings:
-    """Represent the instances and amounts of each node, and its free capacity.
+    """The instances and amounts of each node, and its free capacity.
 
     Attributes
     ----------

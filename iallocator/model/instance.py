@@ -109,7 +109,7 @@ RUNNING = Status()
 
 
 class Instance:
-    """Represent one virtual machine, as the document describes it.
+    """One virtual machine, as the document describes it.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ SPECIAL = {
 
 
 class PlacementKey:
-    """Represent one placement key of an object.
+    """One placement key of an object.
 
     Attributes
     ----------

@@ -120,7 +120,7 @@ class OneSite:
 
 
 class NodeView:
-    """Represent the columns, capacities and reserved memory of one or many nodes.
+    """The columns, capacities and reserved memory of one or many nodes.
 
     ``at`` checks access to the nodes; None if every node is open to all instances.
     """

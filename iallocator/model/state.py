@@ -70,7 +70,7 @@ def derived(kept: Kept[K, V], key: K, counter: object, compute: Callable[[], V])
 
 
 class State(Holdings):
-    """Represent the placement of all instances, and the amounts of each node.
+    """The placement of all instances, and the amounts of each node.
 
     Attributes
     ----------
@@ -296,7 +296,7 @@ class State(Holdings):
 
 
 class _SavedNode:
-    """Represent one node as it was before the first change of a trial."""
+    """One node as it was before the first change of a trial."""
 
     __slots__ = ("domains", "exclusion", "free", "index", "peers", "primaries", "reserved", "row",
                  "secondaries", "stamp")  # fmt: skip
@@ -328,7 +328,7 @@ class _SavedNode:
 
 
 class _SavedPlace:
-    """Represent the nodes of an instance before a change; None if it was not placed."""
+    """The nodes of an instance before a change; None if it was not placed."""
 
     __slots__ = ("name", "nodes")
 

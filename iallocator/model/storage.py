@@ -71,7 +71,7 @@ def pool_name(pool: Pool) -> str:
 
 
 class NodePools:
-    """Represent the pools of one node, as a document states them.
+    """The pools of one node, as a document states them.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class NodePools:
 
 
 class Storage:
-    """Represent the access of nodes to storage pools, and the pools with a measured size.
+    """The access of nodes to storage pools, and the pools with a measured size.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ _SILENT = NodePools()
 
 
 class NodeAccess:
-    """Represent the access of nodes for restricted instances, and the free space of their pools.
+    """The access of nodes for restricted instances, and the free space of their pools.
 
     Access is that of `Cluster.restrictions`. Placements change the free space of the measured
     pools: `free` has for each node pool -> MiB. A pool that is missing is not limited.

@@ -57,7 +57,7 @@ def _values(cluster_tags: Sequence[str], kind: str) -> tuple[str, ...]:
 
 
 class _Prefixes:
-    """Represent a set of prefixes; a test costs one look-up for each length of prefix."""
+    """A set of prefixes; a test costs one look-up for each length of prefix."""
 
     __slots__ = ("_lengths", "_prefixes")
 

@@ -57,7 +57,7 @@ REQUEST_SETTINGS = (
 
 
 class Settings:
-    """Represent the values of all options; the attributes of the class are the defaults."""
+    """The values of all options; the attributes of the class are the defaults."""
 
     ignore_soft_errors: bool = False
     ignore_dynu: bool = False

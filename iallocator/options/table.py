@@ -65,7 +65,7 @@ MOST_ROOM = 20
 
 
 class Option:
-    """Represent one option of the command line.
+    """One option of the command line.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ def option(
 
 
 class CommandSettings(Settings):
-    """Represent the settings of a command: the common settings, and those of its own options.
+    """The settings of a command: the common settings, and those of its own options.
 
     An attribute of a subclass with a value made by `option` declares that option. The value becomes
     its default.

@@ -90,9 +90,18 @@ def movable(
     An instance may not be moved if its disks cannot be moved, if it is not auto-balanced, or if its
     nodes are in two groups. hbal also leaves out diskless instances.
 
-    `selected`: names, only these instances may be moved; None: all. `excluded`: names, these
-    instances may not be moved. `unbalanced`: instances that are not auto-balanced may be moved,
-    too. `behaviour`: the program to follow for diskless instances and for the order.
+    Parameters
+    ----------
+    cluster, group:
+        The instances of this node group are examined.
+    selected:
+        Names of the only instances that may be moved; None: all instances of the group.
+    excluded:
+        Names of instances that may not be moved.
+    unbalanced:
+        Whether instances that are not auto-balanced may be moved, too.
+    behaviour:
+        The program to follow for diskless instances and for the order.
     """
     chosen = [
         i

@@ -38,7 +38,7 @@ def wants_colour(stream: Any) -> bool:
 
 
 class Column:
-    """Represent a column of a table, in text or on a page.
+    """A column of a table, in text or on a page.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def columns_named(columns: Iterable[Column | str]) -> list[Column]:
 
 
 class Table:
-    """Represent a table to print: rows of text under the titles of the columns.
+    """A table to print: rows of text under the titles of the columns.
 
     Each row has a tone, which decides how it is highlighted; "" for none.
     """
@@ -350,7 +350,7 @@ SCORE_DIGITS, ALL_DIGITS = 4, WRITTEN_DECIMALS
 
 
 class Page:
-    """Represent the lines of a text; prose is wrapped.
+    """The lines of a text; prose is wrapped.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ CASE_REQUEST, CASE_CLUSTER, CASE_ARGS, CASE_RESPONSE = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Represent one stored request or command: its name, and the paths of its files.
+    """One stored request or command: its name, and the paths of its files.
 
     `request` is the path of the file that is read: the request, the cluster as text, or `args`.
     """

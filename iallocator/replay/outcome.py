@@ -41,7 +41,7 @@ ABSENT_MEMBER = object()
 
 
 class Difference:
-    """Represent one difference between two documents; both values are text.
+    """One difference between two documents; both values are text.
 
     ``path`` is the place of the difference: keys and positions joined by ``/``; empty for the whole
     document.
@@ -108,7 +108,7 @@ CASE_DIFFERS, CASE_MISSING, CASE_ERROR = "DIFFERS", "no stored response", "error
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Represent the output of the program for a case.
+    """The output of the program for a case.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Represent the outcome of one case; `details` are lines of text."""
+    """The outcome of one case; `details` are lines of text."""
 
     case: Case
     status: str

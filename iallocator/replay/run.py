@@ -35,7 +35,7 @@ __all__ = ["Commands", "How", "answer_case", "run", "run_case", "write_junit"]
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Represent the commands that cases may begin with.
+    """The commands that cases may begin with.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ NO_COMMANDS = Commands()
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Represent the options for running cases.
+    """The options for running cases.
 
     Attributes
     ----------

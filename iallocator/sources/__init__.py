@@ -41,7 +41,7 @@ NO_CLUSTER = (
 
 
 class Source:
-    """Represent a cluster, and what its source reports in addition.
+    """A cluster, and what its source reports in addition.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ MOST_PURCHASED_NODES = 1000
 
 @dataclass(slots=True)
 class NodeKind:
-    """Represent equal nodes of a purchase.
+    """Equal nodes of a purchase.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class NodeKind:
 
 @dataclass(slots=True)
 class Purchase:
-    """Represent nodes that are bought together; `text` is the purchase as the user wrote it."""
+    """Nodes that are bought together; `text` is the purchase as the user wrote it."""
 
     text: str
     kinds: Sequence[NodeKind]

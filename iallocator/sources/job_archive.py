@@ -41,7 +41,7 @@ ARCHIVED_SUCCESS = "success"
 
 @dataclass(slots=True)
 class InstanceSize:
-    """Represent the size of an instance: MiB of memory and disk, virtual cpus, and its group.
+    """The size of an instance: MiB of memory and disk, virtual cpus, and its group.
 
     The group is a uuid. Disk is the sum over all nodes of the instance. `copies` is the number of
     nodes with a copy of each disk: 0 on shared storage. None: unknown.
@@ -56,7 +56,7 @@ class InstanceSize:
 
 @dataclass(slots=True)
 class ArchiveDemand:
-    """Represent the instances at the end of each past day, computed from an archive of jobs.
+    """The instances at the end of each past day, computed from an archive of jobs.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class ArchiveDemand:
 
 @dataclass(slots=True)
 class _Change:
-    """Represent the change of an instance by one successful opcode.
+    """The change of an instance by one successful opcode.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ __all__ = ["Line", "default_policy", "policy_line", "read_policies", "sections"]
 
 
 class Line:
-    """Represent one line of a text file, with its number.
+    """One line of a text file, with its number.
 
     Fields are read by position. Messages contain the given name of a field. If an older file lacks
     a field, its default is returned.

@@ -72,7 +72,7 @@ STATUS = {
 
 
 class TextCluster:
-    """Represent the cluster in a text file, with its policy and its master node."""
+    """The cluster in a text file, with its policy and its master node."""
 
     __slots__ = ("cluster", "master", "policy")
 

@@ -69,7 +69,7 @@ MARKS = {
 
 
 class Parsed:
-    """Represent the meaning of the affinity tags of all instances.
+    """The meaning of the affinity tags of all instances.
 
     Attributes
     ----------

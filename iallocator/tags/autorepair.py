@@ -52,7 +52,7 @@ STATE_HEALTHY, STATE_FAILED, STATE_PENDING, STATE_NEEDS_REPAIR = (
 
 @dataclass(frozen=True)
 class Permission:
-    """Represent the repairs that are allowed for an instance.
+    """The repairs that are allowed for an instance.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Permission:
 
 @dataclass(frozen=True)
 class Record:
-    """Represent a repair that a tag of an instance records; `result` is "" while it is pending."""
+    """A repair that a tag of an instance records; `result` is "" while it is pending."""
 
     kind: str
     identity: str
@@ -109,7 +109,7 @@ class Record:
 
 @dataclass(frozen=True)
 class RepairState:
-    """Represent the repair state of an instance, from its tags.
+    """The repair state of an instance, from its tags.
 
     Attributes
     ----------

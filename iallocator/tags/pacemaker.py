@@ -51,7 +51,7 @@ NUMBER = "expected a whole number at the end"
 
 
 class InstanceFacts:
-    """Represent the facts of one instance.
+    """The facts of one instance.
 
     ``needs``: attribute → amount. ``scores``: node index → location score. ``group``: the name of
     its colocation group, "" for none. ``stickiness``: None for the value in the settings.
@@ -68,7 +68,7 @@ class InstanceFacts:
 
 
 class PacemakerTags:
-    """Represent the tags of a cluster, and of the new instances.
+    """The tags of a cluster, and of the new instances.
 
     If `whole` is false, scores and stickiness may have decimals; Pacemaker has whole numbers only.
 

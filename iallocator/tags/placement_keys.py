@@ -83,7 +83,7 @@ class ResourceTags:
 
 
 class NodeTags:
-    """Represent the facts in the tags of one node.
+    """The facts in the tags of one node.
 
     A key or a ratio in a tag of the node group applies if no tag of the node sets it.
 

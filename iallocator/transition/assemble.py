@@ -139,7 +139,7 @@ def transition_of_moves(
 
 
 class Round(NamedTuple):
-    """Represent nodes that are rebooted together, with the moves before and after the reboots.
+    """Nodes that are rebooted together, with the moves before and after the reboots.
 
     The moves are in a legal order. `nodes` are indices. `master`: the index of the master node,
     which cannot be drained; -1 if it is not known. `settles`: whether the moves after the reboots
@@ -178,7 +178,7 @@ def transition_of_rounds(
 
 
 class _Steps:
-    """Represent the steps of one round, with their dependencies."""
+    """The steps of one round, with their dependencies."""
 
     def __init__(self, cluster: Cluster, one: Round) -> None:
         self._nodes = cluster.nodes

@@ -42,7 +42,7 @@ MOST_BRANCHES = 60
 
 
 class OtherRoute:
-    """Represent another route of one instance, and the remark about this route."""
+    """Another route of one instance, and the remark about this route."""
 
     __slots__ = ("route", "words")
 
@@ -52,7 +52,7 @@ class OtherRoute:
 
 
 class BetterRoutes:
-    """Represent other routes and their effect: how many instances stay behind, and the sequence."""
+    """Other routes and their effect: how many instances stay behind, and the sequence."""
 
     __slots__ = ("behind", "order", "ways")
 

@@ -29,7 +29,7 @@ MOST_PRUNED_STEPS = 400
 
 
 class Waits:
-    """Represent the dependencies of a sequence of steps, by position.
+    """The dependencies of a sequence of steps, by position.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class _Assignment:
 
 
 class RoomFlow:
-    """Represent the departures and arrivals of every scarce key.
+    """The departures and arrivals of every scarce key.
 
     `room` has the free amounts before the first step. The amounts that `payers` free to end an
     overcommitment are not available to arrivals.

@@ -299,7 +299,7 @@ def node_steps(cluster: Cluster, changes: NodeChanges, steps: Sequence[Step]) ->
 
 
 class Route:
-    """Represent the route of one instance from its present nodes to its new nodes.
+    """The route of one instance from its present nodes to its new nodes.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ MOST_STEP_TESTS = 1_000_000
 
 
 class PlanningState:
-    """Represent the routes of all instances that are decided so far.
+    """The routes of all instances that are decided so far.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ NO_TAGS: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
 class NodeChanges(NamedTuple):
-    """Represent the changes of nodes in a transition.
+    """The changes of nodes in a transition.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class NodeChanges(NamedTuple):
 
 
 class StopRules(NamedTuple):
-    """Represent the instances that must not be stopped.
+    """The instances that must not be stopped.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ NO_RULES, NO_CHANGES = StopRules(), NodeChanges()
 
 
 class Demands:
-    """Represent the requirements of a transition.
+    """The requirements of a transition.
 
     Attributes
     ----------

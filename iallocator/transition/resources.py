@@ -49,7 +49,7 @@ SOFT = tuple(resource.name for resource in RESOURCES if resource.name not in HAR
 
 
 class Place:
-    """Represent the place of an instance: its nodes, primary first, and whether it runs."""
+    """The place of an instance: its nodes, primary first, and whether it runs."""
 
     __slots__ = ("nodes", "running")
 

@@ -35,7 +35,7 @@ largest (-1) first."""
 
 
 class ScheduleResult:
-    """Represent the result of a search.
+    """The result of a search.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class ScheduleResult:
 
 
 class _Progress:
-    """Represent the progress of a search: steps done and ready, amounts free and still required."""
+    """The progress of a search: steps done and ready, amounts free and still required."""
 
     __slots__ = ("asked", "blockers", "done", "order", "ready", "room")
 
@@ -237,7 +237,7 @@ def schedule(
 
 
 class Arranged:
-    """Represent the order of moves.
+    """The order of moves.
 
     Attributes
     ----------

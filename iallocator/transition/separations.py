@@ -28,7 +28,7 @@ MANY_UNITS = 20_000
 
 
 class Separations:
-    """Represent the units that the instances in `wanted` hold during a transition from `state`.
+    """The units that the instances in `wanted` hold during a transition from `state`.
 
     Parameters
     ----------

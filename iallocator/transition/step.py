@@ -43,7 +43,7 @@ ARRIVALS = (MIGRATE, FAILOVER, MOVE, CREATE, START)
 
 
 class Step:
-    """Represent one step of a transition.
+    """One step of a transition.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ __all__ = ["ScheduledStep", "Transition", "number"]
 
 
 class ScheduledStep:
-    """Represent one step of a transition.
+    """One step of a transition.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ScheduledStep:
 
 
 class Transition:
-    """Represent steps in the order of their numbers.
+    """Steps in the order of their numbers.
 
     Attributes
     ----------

@@ -133,7 +133,7 @@ BLANKS = " \t\n\r"
 
 
 class _Rules:
-    """Represent the options of the JSON scanner: plain objects and numbers, no extensions."""
+    """The options of the JSON scanner: plain objects and numbers, no extensions."""
 
     strict = True
     object_hook = None
@@ -329,7 +329,7 @@ FEWEST_TEXT_FIELDS = 3
 
 
 class _Members(list[tuple[str, "Any"]]):
-    """Represent the members of a JSON object, including members with one name."""
+    """The members of a JSON object, including members with one name."""
 
 
 def looks_like(raw: bytes) -> str:

@@ -20,7 +20,7 @@ __all__ = ["Reading"]
 
 
 class Reading:
-    """Represent the options for reading a document.
+    """The options for reading a document.
 
     Attributes
     ----------

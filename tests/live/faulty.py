@@ -197,9 +197,9 @@ class FaultyServer:
     answer:
         Question, as bytes -> the good answer, as bytes.
     asked:
-        The last bytes of a question.
+        The bytes with which each question ends.
     context:
-        For TLS.
+        The settings of TLS; None: the connection is not encrypted.
     """
 
     def __init__(

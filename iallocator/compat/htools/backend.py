@@ -68,7 +68,7 @@ NOT_LOADED = "Error: failed to load data, aborting: "
 
 
 class Given(SimpleNamespace):
-    """Represent the values of the options of one run; None for an option that was not given."""
+    """The values of the options of one run; None for an option that was not given."""
 
     def __getattr__(self, name: str) -> Any:
         """Return None: the option `name` was not given."""

@@ -40,7 +40,7 @@ def syntax_error(text: str) -> str:
 
 
 class _Scan:
-    """Represent a position in a text, from which values are read."""
+    """A position in a text, from which values are read."""
 
     __slots__ = ("_at", "_text")
 

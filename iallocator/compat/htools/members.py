@@ -139,7 +139,7 @@ IPOLICY = _record(
 
 
 class Members:
-    """Represent the members of the object `raw`; messages about problems begin with `owner`."""
+    """The members of the object `raw`; messages about problems begin with `owner`."""
 
     __slots__ = ("_owner", "raw")
 

@@ -31,7 +31,7 @@ NONE, REQUIRED, OPTIONAL = range(3)
 
 
 class Usage:
-    """Represent one option of the programs.
+    """One option of the programs.
 
     Attributes
     ----------

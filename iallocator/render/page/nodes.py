@@ -28,7 +28,7 @@ RESOURCES = ("Memory", "Disk", "Virtual cpus", "Spindles")
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Represent one resource of a node in one state: a bar, and its numbers in words."""
+    """One resource of a node in one state: a bar, and its numbers in words."""
 
     bar: Bar
     text: str
@@ -37,7 +37,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """Represent a node: for each resource one meter per state, or one meter if nothing changes.
+    """A node: for each resource one meter per state, or one meter if nothing changes.
 
     A resource that the node does not have, or with an unknown total, has no meter.
     """
@@ -54,7 +54,7 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Represent the distribution of nodes by the used share of a resource, in each state.
+    """The distribution of nodes by the used share of a resource, in each state.
 
     Each of the first ten bins counts the nodes in one tenth. The last bin counts the nodes that use
     more than they have. `highest` is the largest count.
@@ -71,7 +71,7 @@ BINS = [*(f"{10 * k}–{10 * k + 10} %" for k in range(10)), "over 100 %"]
 
 @dataclass(frozen=True, slots=True)
 class NodesView:
-    """Represent all nodes; `states` are titles, `changed` counts the nodes that change."""
+    """All nodes; `states` are titles, `changed` counts the nodes that change."""
 
     states: Sequence[str]
     resources: Sequence[str]

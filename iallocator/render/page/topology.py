@@ -65,7 +65,7 @@ def tails_in_groups(nodes: Iterable[Json], page: PageView) -> dict[str, str]:
 
 @dataclass(slots=True)  # a frozen one takes three times as long to make
 class Block:
-    """Represent an instance on a node as a block in the tile of the node.
+    """An instance on a node as a block in the tile of the node.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class NodeTile:
-    """Represent a node: its load in percent in each state, and its primaries and secondaries.
+    """A node: its load in percent in each state, and its primaries and secondaries.
 
     If the node is equal in all states, `loads` and `blocks` have one item. In a small tile, `name`
     is the end of the node's name.
@@ -127,7 +127,7 @@ class NodeTile:
 
 @dataclass(frozen=True, slots=True)
 class Rack:
-    """Represent the tiles of the nodes of one group with equal location tags."""
+    """The tiles of the nodes of one group with equal location tags."""
 
     group: str
     title: str
@@ -136,7 +136,7 @@ class Rack:
 
 @dataclass(frozen=True, slots=True)
 class TopologyView:
-    """Represent all tiles by group and rack, and the data that the script of the page shows.
+    """All tiles by group and rack, and the data that the script of the page shows.
 
     Attributes
     ----------

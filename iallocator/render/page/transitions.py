@@ -48,7 +48,7 @@ __all__ = ["Chip", "Lane", "TimelineView", "add_transition", "estimate"]
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """Represent a step in the row of one node.
+    """A step in the row of one node.
 
     `side`: ``in`` (the instance arrives), ``out`` (it leaves), ``role`` (it stays in another role)
     or ``here`` (it stays, or the step is about the node).
@@ -63,7 +63,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Represent a node, and its steps in each wave."""
+    """A node, and its steps in each wave."""
 
     node: str
     cells: Sequence[Sequence[Chip]]
@@ -71,7 +71,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """Represent the timeline, the table of the steps, and the drawing as SVG ("" for none).
+    """The timeline, the table of the steps, and the drawing as SVG ("" for none).
 
     `waves`: the time at which the first step of each wave begins, in words.
     """

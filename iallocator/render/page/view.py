@@ -54,7 +54,7 @@ SMALLEST_SEEN = 5e-5
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Represent a number at the top of the page: its title, its value, and a line below it.
+    """A number at the top of the page: its title, its value, and a line below it.
 
     `tone`: ``good``, ``bad`` or "".
     """
@@ -67,7 +67,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Represent the origin of a page: source of the cluster, time of reading, command line.
+    """The origin of a page: source of the cluster, time of reading, command line.
 
     `time` is in UTC, as in JSON documents.
     """
@@ -79,7 +79,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Represent a link to the element `anchor` of the page; `hint` is its tooltip."""
+    """A link to the element `anchor` of the page; `hint` is its tooltip."""
 
     text: str
     anchor: str
@@ -88,7 +88,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Represent the used and reserved parts of a resource, in percent; the rest is free.
+    """The used and reserved parts of a resource, in percent; the rest is free.
 
     `used` may be more than 100; the drawing ends at 100.
     """
@@ -100,7 +100,7 @@ class Bar:
 
 @dataclass(slots=True)  # a frozen one takes three times as long to make
 class Cell:
-    """Represent one cell of a table.
+    """One cell of a table.
 
     Attributes
     ----------
@@ -124,14 +124,14 @@ class Cell:
 
 @dataclass(slots=True)
 class Row:
-    """Represent a row of a table; `anchor` is the name of the row for links."""
+    """A row of a table; `anchor` is the name of the row for links."""
 
     cells: Sequence[Cell]
     anchor: str = ""
 
 
 class Grid:
-    """Represent a table on a page.
+    """A table on a page.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ def escaped(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Represent a part of a page.
+    """A part of a page.
 
     `kind` names the template, which shows `data`. `count` is shown beside the title. `page` names
     the page with this section, in a folder of pages.
@@ -227,7 +227,7 @@ class Section:
 
 
 class PageView:
-    """Represent a whole page. Renderers of documents add to it.
+    """A whole page. Renderers of documents add to it.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ OWN = "lvm"
 
 
 class VolumeGroups(NamedTuple):
-    """Represent the volume groups of nodes and disks; the cluster's own group is called `OWN`.
+    """The volume groups of nodes and disks; the cluster's own group is called `OWN`.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class VolumeGroups(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Represent the answers to all questions; they were received one after the other.
+    """The answers to all questions; they were received one after the other.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ def _domains(words: list[str], others: list[str]) -> set[str]:
 
 
 class Rules:
-    """Represent the constraints of a document; `new` are instances that do not exist yet."""
+    """The constraints of a document; `new` are instances that do not exist yet."""
 
     def __init__(self, document: Json, new: Mapping[str, Json] | None = None) -> None:
         self.document = document
