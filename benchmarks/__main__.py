@@ -81,7 +81,7 @@ def _merged(new: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Bench:
-    """Measure cases; after a timeout, a peer program is not run on larger clusters of a curve."""
+    """Measures cases; after a timeout, a peer program is not run on larger clusters of a curve."""
 
     def __init__(self, folder: Path, options: Any) -> None:
         self.folder = folder

@@ -68,7 +68,7 @@ def serve(library: str) -> None:
 
 
 class Finder:
-    """Find modules in a bundle.
+    """Finds modules in a bundle.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Finder:
 
 
 class Loader(SourceFileLoader):
-    """Load the module `name` of the file `source` from its marshalled `code`."""
+    """Loads the module `name` of the file `source` from its marshalled `code`."""
 
     def __init__(self, name: str, source: str, code: bytes) -> None:
         super().__init__(name, source)

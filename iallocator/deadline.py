@@ -92,7 +92,7 @@ class DeadlineError(TimeoutError):
 
 
 class _Signals:
-    """Record the signal that requires this run to end.
+    """Records the signal that requires this run to end.
 
     Attributes
     ----------

@@ -121,7 +121,7 @@ class FileError(RequestError):
 
 
 class InFile:
-    """Name a file in each `RequestError` that leaves the block; standard input has no name."""
+    """Names a file in each `RequestError` that leaves the block; standard input has no name."""
 
     __slots__ = ("_path",)
 

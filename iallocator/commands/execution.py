@@ -394,7 +394,7 @@ def _say(line: str) -> None:
 
 
 class Confirmation:
-    """Find out whether an administrator has done a job: from an option, or by a question.
+    """Finds out whether an administrator has done a job: from an option, or by a question.
 
     There is one question for each job. The option ``--done-by-hand`` confirms the jobs that were
     due when the execution was resumed. There is no question for jobs that `work` does.

@@ -94,7 +94,7 @@ _lines: list[_Line] = []
 
 
 class progress_line:  # noqa: N801  # it is used like a function
-    """Show a progress line during a ``with`` block, and remove it at the end."""
+    """Shows a progress line during a ``with`` block, and removes it at the end."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -75,7 +75,7 @@ class Places:
 
 
 class ClusterCheck(Protocol):
-    """Check whether jobs can be executed on the present cluster."""
+    """Checks whether jobs can be executed on the present cluster."""
 
     def look(self, jobs: Sequence[Job], waiting: Sequence[Job]) -> dict[int, str]:
         """Return number of a job -> why it cannot be done now; jobs that can be done are left out.
@@ -135,7 +135,7 @@ def _running_on(
 
 
 class LiveClusterCheck:
-    """Check jobs on the running cluster, read by `load`; `expected` is from `expectations`."""
+    """Checks jobs on the running cluster, read by `load`; `expected` is from `expectations`."""
 
     def __init__(self, load: Callable[[], Cluster], expected: Json) -> None:
         self._load = load
@@ -239,7 +239,7 @@ def places_of(cluster: Cluster) -> Places:
 
 
 class _Model:
-    """Execute steps on the model of a cluster, with all hard limits."""
+    """Executes steps on the model of a cluster, with all hard limits."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -17,7 +17,7 @@ __all__ = ["ExecutionError", "Job", "describe", "jobs_of", "only_steps", "withou
 
 
 class ExecutionError(IallocatorError):
-    """Report that the execution of a plan cannot start or continue.
+    """Raised if the execution of a plan cannot start or continue.
 
     The journal of the execution contains its progress.
     """

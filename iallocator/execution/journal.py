@@ -49,7 +49,7 @@ HEAD_BEGINS = dumps({"event": BEGIN}).encode()[:-1]
 
 
 class Journal:
-    """Append events to a journal file.
+    """Appends events to a journal file.
 
     The file is created, or continued after its last complete line. `sync` flushes a file to the
     disk; by default `os.fsync`.

@@ -80,7 +80,7 @@ class _Failure(Exception):  # noqa: N818  # the work on one node ends; the other
 
 
 class NodeWork:
-    """Maintain the empty nodes of a session, and check the nodes that are back.
+    """Maintains the empty nodes of a session, and checks the nodes that are back.
 
     While a node reboots, the cluster cannot be read. Therefore the work begins on all nodes that
     are empty at once, when no job is in the queue. `logs` is the beginning of the names of the

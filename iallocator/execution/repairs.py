@@ -88,7 +88,7 @@ class RepairJobs:
 
 
 class RepairTags:
-    """Update the tags of instances as their repairs proceed; `load` reads the cluster."""
+    """Updates the tags of instances as their repairs proceed; `load` reads the cluster."""
 
     def __init__(self, jobs: RepairJobs, load: Callable[[], Cluster]) -> None:
         self._jobs = jobs

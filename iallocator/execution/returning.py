@@ -56,7 +56,7 @@ RETURN_REMINDER_SECONDS = 60.0
 
 
 class Returning:
-    """Wait for the nodes of a session that were powered on or rebooted.
+    """Waits for the nodes of a session that were powered on or rebooted.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ RESULT_WORDS = {DONE: "done", PENDING: "taken back", REJECTED: "not done"}
 
 
 class Watch:
-    """Watch the jobs of a session in the queue."""
+    """Watches the jobs of a session in the queue."""
 
     def __init__(self, session: Session, returning: Returning) -> None:
         self._session = session
@@ -137,7 +137,7 @@ SUBMITTED = (-10, 0, 10)
 
 
 class Waves:
-    """Submit the jobs of a session, each once all jobs on which it depends are done.
+    """Submits the jobs of a session, each once all jobs on which it depends are done.
 
     Attributes
     ----------

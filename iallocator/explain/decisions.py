@@ -183,7 +183,7 @@ class Decided(NamedTuple):
 
 
 class Moves:
-    """Make the decisions about the instances of a request that moves instances.
+    """Makes the decisions about the instances of a request that moves instances.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ def present_terms(kernel: ScalarKernel) -> list[Term]:
 
 
 class Contributions:
-    """Compute the statistics of the score before and after a placement of `instance`.
+    """Computes the statistics of the score before and after a placement of `instance`.
 
     `before` has the statistics before the instance was removed from the state. `kernel` computes
     those after the placement.

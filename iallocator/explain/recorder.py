@@ -86,7 +86,7 @@ def without_budget(note: Note) -> Note:
 
 
 class Recorder:
-    """Record the decisions on one request; `left`: the nodes that instances must leave.
+    """Records the decisions on one request; `left`: the nodes that instances must leave.
 
     `late`: whether the time was up before there was an answer.
     """

@@ -37,7 +37,7 @@ STAYS = {
 
 
 class Survey:
-    """Report the tests of the nodes of a group for an instance that is not placed.
+    """Reports the tests of the nodes of a group for an instance that is not placed.
 
     The kernel has recorded the limit that rejects each node (`NodeQuery.limit_results`). The
     numbers of a rejection are computed when they are read, from the nodes at the time of the query

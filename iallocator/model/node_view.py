@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """A number, or an array of them."""
 
     class Site(Protocol):
-        """Check whether access constraints allow an instance on the nodes of a view."""
+        """Checks whether access constraints allow an instance on the nodes of a view."""
 
         def bars(self, instance: Instance, by: str) -> Quantity:
             """Return whether the constraint `by` excludes `instance` from the nodes."""
@@ -77,7 +77,7 @@ def capacities(node: Node, min_disk: float = 0.0) -> tuple[float, ...]:
 
 
 class Capacities(dict[int, tuple[float, ...]]):
-    """Map the index of each node of a cluster to its `CAPACITIES`.
+    """Maps the index of each node of a cluster to its `CAPACITIES`.
 
     The capacities of the nodes in `scope` are computed at once, those of other nodes when they are
     first read. So the cost of checking one group does not depend on the number of other groups.
@@ -102,7 +102,7 @@ class Capacities(dict[int, tuple[float, ...]]):
 
 
 class OneSite:
-    """Check whether access constraints allow an instance on one node."""
+    """Checks whether access constraints allow an instance on one node."""
 
     __slots__ = ("_access", "_index")
 

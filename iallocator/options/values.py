@@ -40,7 +40,7 @@ NO_ALIASES: Mapping[str, str] = {}
 
 
 class Numbers:
-    """Read a number within bounds.
+    """Reads a number within bounds.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ share = number_between(0, 1)
 
 
 class Size(Numbers):
-    """Read a size: a number, then a unit such as ``m``, ``MB`` or ``MiB``; every unit is binary.
+    """Reads a size: a number, then a unit such as ``m``, ``MB`` or ``MiB``; every unit is binary.
 
     The bounds apply to the result. A result that must be whole is rounded down.
 
@@ -204,7 +204,7 @@ def score(text: str) -> float:
 
 
 class Choice:
-    """Read a value that must be one of a few words.
+    """Reads a value that must be one of a few words.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class Choice:
 
 
 class Several:
-    """Read a list of some of a few words, separated by commas."""
+    """Reads a list of some of a few words, separated by commas."""
 
     __slots__ = ("words",)
 

@@ -118,7 +118,7 @@ class GreedyPacking:
 
 
 class WorstFitBesideReserve(NodeOrder):
-    """Order nodes by the free share of their scarcest resource without a reserve, largest first.
+    """Orders nodes by the free share of their scarcest resource without a reserve, largest first.
 
     The resources are memory now, memory with all instances running, and virtual cpus. `reserve` is
     an instance for which each of the `nodes` must have capacity after all moves.
@@ -155,7 +155,7 @@ class WorstFitBesideReserve(NodeOrder):
 
 
 class WorstFit(NodeOrder):
-    """Order nodes by the free share of their scarcest resource, largest first.
+    """Orders nodes by the free share of their scarcest resource, largest first.
 
     The resources are memory and virtual cpus, each without the reserve, and disk if `local`.
     """
@@ -176,7 +176,7 @@ class WorstFit(NodeOrder):
 
 
 class BestFit(NodeOrder):
-    """Order nodes by their free memory without the reserve, least first, without those in `spare`.
+    """Orders nodes by their free memory without the reserve, least first, without those in `spare`.
 
     So large free capacities remain for large instances.
     """
@@ -196,7 +196,7 @@ class BestFit(NodeOrder):
 
 
 class ReserveFirst(NodeOrder):
-    """Order nodes by free memory beyond the reserve for the worst failure of a peer, least first.
+    """Orders nodes by free memory beyond the reserve for the worst failure of a peer, least first.
 
     A peer of a node is the primary node of an instance with its secondary there. Nodes on which the
     instance would use memory of this reserve are left out.  Failures of the nodes in `lost` are
@@ -228,7 +228,7 @@ class ReserveFirst(NodeOrder):
 
 
 class ExactFill(ReserveFirst):
-    """Order the nodes first that a given packing has for the instance, then as `ReserveFirst`.
+    """Orders the nodes first that a given packing has for the instance, then as `ReserveFirst`.
 
     `places`: MiB of an instance -> the nodes of the packing for instances of this size.
     """
@@ -253,7 +253,7 @@ class ExactFill(ReserveFirst):
 
 
 class FailoverSafe(NodeOrder):
-    """Order nodes by free memory beyond what failover plans need there, least first.
+    """Orders nodes by free memory beyond what failover plans need there, least first.
 
     Nodes are left out if, after the move, an instance could not be restarted after a failure.
     `plans`: index of a group -> its failover plan.

@@ -34,7 +34,7 @@ RESOURCE_KINDS = ("key", "syskey", "specialkey")
 
 
 class ResourceTags:
-    """Read placement keys from tags of clusters and instances; each text is parsed once."""
+    """Reads placement keys from tags of clusters and instances; each text is parsed once."""
 
     def __init__(self, prefix: str, level: int, remarks: list[str]) -> None:
         self._prefix = prefix

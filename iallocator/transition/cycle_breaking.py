@@ -63,7 +63,7 @@ class BetterRoutes:
 
 
 class CycleBreaker:
-    """Find other routes when no further step of a sequence can be done."""
+    """Finds other routes when no further step of a sequence can be done."""
 
     def __init__(self, planning: PlanningState, schedule: ScheduleResult) -> None:
         self._planning = planning

@@ -71,7 +71,7 @@ def find_waits(cluster: Cluster, steps: Sequence[Step], room: Amounts) -> Waits:
 
 
 class _Assignment:
-    """Record which step uses the capacity that another step frees.
+    """Records which step uses the capacity that another step frees.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ EXECUTION_ORDERS = 10
 
 
 class Execution:
-    """Execute steps on `state`, which changes: the caller must use it in a trial.
+    """Executes steps on `state`, which changes: the caller must use it in a trial.
 
     A step must begin where its instance is. Every node on which the instance gets a new role must
     be online, must not be emptied by the plan, must be within its hard limits, must have access to
@@ -226,7 +226,7 @@ def in_other_orders(
 
 
 class _Waits:
-    """Track the steps of a transition that may begin, given the steps that are done."""
+    """Tracks the steps of a transition that may begin, given the steps that are done."""
 
     def __init__(self, transition: Transition) -> None:
         self._open = {step.number: len(set(step.after)) for step in transition.steps}

@@ -109,7 +109,7 @@ MANY_STEPS = 150
 
 
 class TransitionPlanner(PlanningState):
-    """Find the route of every instance, and a sequence of steps in which all of them fit."""
+    """Finds the route of every instance, and a sequence of steps in which all of them fit."""
 
     def __init__(
         self,

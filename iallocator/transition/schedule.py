@@ -82,7 +82,7 @@ class _Progress:
 
 
 class _Search:
-    """Search depth first for an order of competing steps; all other steps are done at once."""
+    """Searches depth first for an order of competing steps; all other steps are done at once."""
 
     def __init__(self, steps: Sequence[Step], tie_break: int) -> None:
         self.steps = steps

@@ -66,7 +66,7 @@ class Case:
 
 @dataclass
 class Summary:
-    """Count the results of many cases."""
+    """Counts the results of many cases."""
 
     equal: int = 0
     left_out: Counter[str] = field(default_factory=Counter)

@@ -133,7 +133,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
 
 
 class Reasons:
-    """Find the reasons of the moves of a plan.
+    """Finds the reasons of the moves of a plan.
 
     Parameters
     ----------

@@ -273,7 +273,7 @@ class AnswerSource(Protocol):
 
 
 class StoredAnswers:
-    """Read answers from the folder of an address ``file://FOLDER``; networks may be missing there.
+    """Reads answers from the folder of an address ``file://FOLDER``; networks may be missing there.
 
     Each file is read on demand, so that the error about a damaged file contains its name.
     """
