@@ -6,9 +6,16 @@ from collections.abc import Iterator
 
 from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
 
-from scenario.carrying_out import THROUGH_LUXI, Execution, problems, queued
+from scenario.carrying_out import (
+    THROUGH_LUXI,
+    THROUGH_RAPI,
+    Execution,
+    Words,
+    problems,
+    queued,
+)
 from scenario.creation import add
-from scenario.execution import forget_disks
+from scenario.execution import allow_rapi, forget_disks
 from scenario.power import OOB, POWER, simulated_power
 from scenario.reading import program
 from scenario.runner import Runner
@@ -32,6 +39,7 @@ def rescuing(run: Runner) -> None:
     """
     run.section("dead nodes")
     run.clear()
+    allow_rapi(run)
 
     def boots(node: str) -> None:
         again = f"ip link set eth0 up; {_DAEMONS} start ganeti-noded"
@@ -44,6 +52,7 @@ def rescuing(run: Runner) -> None:
 
     with simulated_power(_BOOTS, boots, fails):
         _by_hand(run)
+        _through_rapi(run)
         _watched(run)
 
 
@@ -80,9 +89,8 @@ def _by_hand(run: Runner) -> None:
         if found.get("complete"):
             break
     wrong = list(problems(run, status, found, True)) if found else [err[-1500:]]
-    here = run.cluster.instances()
-    wrong += [f"{n} is on {here[instance(n)].nodes}" for n in _MIRRORED
-              if dead in here[instance(n)].nodes]  # fmt: skip
+    here = {name: one.nodes for name, one in run.cluster.instances().items()}
+    wrong += [f"{n} is on {here[instance(n)]}" for n in _MIRRORED if dead in here[instance(n)]]
     power = (POWER / dead).read_text().strip() if (POWER / dead).exists() else "no command"
     wrong += [] if power == "power-off" else [f"fenced by {power}"]
     wrong += list(_out_of_order(run))
@@ -93,6 +101,58 @@ def _by_hand(run: Runner) -> None:
     run.arrange("gnt-node", "modify", "--node-parameters=oob_program=default", dead)
 
 
+def _through_rapi(run: Runner) -> None:
+    """Rescue a node through RAPI, which cannot fence: the administrator confirms the power-off."""
+    master, two, dead = run.nodes_of(FIRST_GROUP)
+    places = (f"{dead}:{two}", f"{dead}:{master}", f"{two}:{dead}")
+    for name, where in zip(_MIRRORED, places, strict=True):
+        run.arrange(*add(name, "drbd", "--no-wait-for-sync", f"--node={where}"))
+    run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={OOB}", dead)
+    (POWER / dead).unlink(missing_ok=True)
+    before = {name: one.nodes for name, one in run.cluster.instances().items()}
+
+    execution = Execution(run, THROUGH_RAPI, "rescue-alive", "rescue")
+    execution.begin(two)
+    status, found, err = execution.end()
+    wrong = [] if status == 1 and "is not dead" in err and not found else [f"{status}: {err}"]
+    run.record("a node that answers is not rescued through RAPI", wrong)
+
+    _cut(run, dead)
+    execution = Execution(run, THROUGH_RAPI, "rescue-rapi", "rescue")
+    execution.begin(dead)
+    status, found, err = execution.end()
+    by_hand = [job["description"] for job in found.get("jobs", ()) if job["state"] == "by hand"]
+    wrong = [] if status == 0 and len(by_hand) == 1 else [f"{status}: {by_hand}: {err[-800:]}"]
+    here = {name: one.nodes for name, one in run.cluster.instances().items()}
+    wrong += ["instances were moved"] if here != before else []
+    wrong += ["a job was submitted"] if execution.ids() else []
+    run.record("a rescue through RAPI waits for the fencing by a person", wrong)
+
+    # The node is off now; the person confirms, and the process is killed
+    run.cluster.nodes[dead].run(
+        "sh", "-c", f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
+    )
+    execution.again("--done-by-hand")
+    execution.wait_for("accepted")
+    execution.kill("KILL")
+    execution.end()
+    for _ in range(_CALLS):
+        status, found, err = execution.resumed()
+        if found.get("complete"):
+            break
+    wrong = list(problems(run, status, found, True)) if found else [err[-1500:]]
+    here = {name: one.nodes for name, one in run.cluster.instances().items()}
+    wrong += [f"{n} is on {here[instance(n)]}" for n in _MIRRORED if dead in here[instance(n)]]
+    wrong += ["it was fenced"] if (POWER / dead).exists() else []
+    run.record("confirmed, the rescue is done through RAPI, though the process was killed", wrong)
+
+    run.cluster.nodes[dead].run("sh", "-c", f"ip link set eth0 up; {_DAEMONS} start ganeti-noded")
+    forget_disks(run, dead)
+    run.record("the node comes back through RAPI", _back(run, dead, THROUGH_RAPI))
+    _remove(run, *_MIRRORED)
+    run.arrange("gnt-node", "modify", "--node-parameters=oob_program=default", dead)
+
+
 def _remove(run: Runner, *names: str) -> None:
     """Remove instances, also if a dead node does not know their disks any more."""
     words = ("gnt-instance", "remove", "--force", "--ignore-failures", "--shutdown-timeout=0")
@@ -100,14 +160,17 @@ def _remove(run: Runner, *names: str) -> None:
         run.cluster.gnt(*words, instance(name))
 
 
-def _back(run: Runner, node: str) -> list[str]:
+def _back(run: Runner, node: str, connection: Words = THROUGH_LUXI) -> list[str]:
     """Bring a node back with `rescue --return`; return the problems."""
-    words = ("rescue", node, "-L", "-X", "--return", "--assume-offline")
-    journal = f"{NODE_STATE}/back-{node}.journal"
-    done = run.cluster.master.run(program(), *words, "--journal", journal)
+    through = "rapi" if connection == THROUGH_RAPI else "luxi"
+    execution = Execution(run, connection, f"back-{node}-{through}", "rescue")
+    execution.begin(node, "--return", "--assume-offline")
+    status, found, err = execution.end()
+    if through == "rapi":  # it cannot power the node on: a person confirms that
+        status, found, err = execution.resumed("--done-by-hand")
     offline = run.cluster.ask("gnt-node", "list", "--no-headers", "-o", "offline", node)
-    well = done.status == 0 and offline.strip() == "N"
-    return [] if well else [f"status {done.status}, offline {offline}: {done.output[-1500:]}"]
+    well = status == 0 and offline.strip() == "N"
+    return [] if well else [f"status {status}, offline {offline}: {err[-1500:]} {found}"]
 
 
 def _out_of_order(run: Runner) -> Iterator[str]:
