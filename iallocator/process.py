@@ -16,9 +16,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-__all__ = ["run"]
+__all__ = ["SIGNALS", "run"]
 
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
+"""The signals that end the program in order."""
 
 _seen: list[int] = []
 """The number of the signal that has come; empty if none has."""

@@ -99,5 +99,6 @@ def warnings_beyond(info: str, remarks: Sequence[str]) -> list[str]:
         more = f", and {len(details) - MOST_WARNINGS} more" if len(details) > MOST_WARNINGS else ""
         texts.append(f"{text} {', '.join(details[:MOST_WARNINGS])}{more}" if details else text)
     new = [text for text in dict.fromkeys(texts) if text not in info]
-    rest = [f"{len(new) - MOST_WARNINGS} more warnings"] if len(new) > MOST_WARNINGS else []
+    left = len(new) - MOST_WARNINGS
+    rest = [f"{left} more warning{'s' if left > 1 else ''}"] if left > 0 else []
     return new[:MOST_WARNINGS] + rest

@@ -117,3 +117,9 @@ def complaint(done: Done, status: int = 2) -> str:
     assert len(lines) == 1, done
     assert lines[0].startswith("iallocator: "), done
     return lines[0].removeprefix("iallocator: ")
+
+
+def dependencies(step: Json) -> list[int]:
+    """Return the numbers of the steps on which `step` depends, in a plan or an answer to Ganeti."""
+    numbers: list[int] = step["depends_on"] if "depends_on" in step else step["after"]
+    return numbers

@@ -17,7 +17,7 @@ from iallocator.calls.history import read_history
 from iallocator.commands.day_files import DayFiles, time_words
 from iallocator.deadline import check
 from iallocator.engine import reading_for
-from iallocator.errors import IallocatorError, UsageError, tell
+from iallocator.errors import IallocatorError, UsageError, many, tell
 from iallocator.files import read_file
 from iallocator.planners.capacity.demand import (
     SAMPLE_WINDOW,
@@ -125,7 +125,8 @@ def _archived(command: Command, now: float) -> list[DemandSample]:
     own: Capacity = command.settings
     past = past_demand(own.job_archive, command.source.cluster, now, own.max_input)
     if past.damaged:
-        tell(f"Warning: {own.job_archive}: {past.damaged} files cannot be read, and are left out")
+        damaged = many(past.damaged, "file")
+        tell(f"Warning: {own.job_archive}: {damaged} cannot be read; the jobs there are left out")
     if past.unknown:
         tell(
             f"Warning: {own.job_archive}: {past.unknown} removed instances have no size or group "

@@ -71,6 +71,7 @@ FOLLOWED = ("repair",)
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""The signals that interrupt an execution: cancel what waits, complete what runs."""
 
 ONCE = (
     b"iallocator: interrupted: waiting jobs are cancelled, moves in progress are completed; "

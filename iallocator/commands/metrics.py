@@ -8,8 +8,9 @@ from iallocator.calls.call import SYSLOG
 from iallocator.calls.history import logged_calls
 from iallocator.commands.capacity import capacity_options
 from iallocator.commands.command import Result, enforced_relations
+from iallocator.commands.planner_options import WATCH_FOLDER
 from iallocator.commands.progress import progress_line
-from iallocator.commands.rescue_watch import WATCH_FOLDER, Rescues
+from iallocator.commands.rescue_watch import Rescues
 from iallocator.deadline import Deadline, limit_reached
 from iallocator.documents.cluster_facts import Examination
 from iallocator.documents.metrics import (

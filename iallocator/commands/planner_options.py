@@ -187,8 +187,11 @@ def hours_of_day(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-LOADS = "/var/lib/iallocator/loads"
+LOADS_FOLDER = "/var/lib/iallocator/loads"
 """The default folder of the history of loads."""
+
+WATCH_FOLDER = "/var/lib/iallocator/rescue"
+"""The default folder for the state of ``rescue --watch``, and for the journals of its rescues."""
 
 
 class Steady(CommandSettings):
@@ -201,8 +204,8 @@ class Steady(CommandSettings):
     )
     history: str = option(
         "--history",
-        f"with --steady: the folder of the history (default {LOADS})",
-        file_name, "FOLDER", LOADS, group=TUNING,
+        f"with --steady: the folder of the history (default {LOADS_FOLDER})",
+        file_name, "FOLDER", LOADS_FOLDER, group=TUNING,
     )  # fmt: skip
     now: float | None = option(
         "--now",
@@ -724,11 +727,10 @@ class Watching(Planning):
     )
     state: str = option(
         "--state",
-        "with --watch: the folder with the state between calls (default "
-        "/var/lib/iallocator/rescue)",
+        f"with --watch: the folder with the state between calls (default {WATCH_FOLDER})",
         file_name,
         "FOLDER",
-        "/var/lib/iallocator/rescue",
+        WATCH_FOLDER,
         group=EXECUTION,
     )
     probes: int = option(

@@ -8,7 +8,7 @@ from iallocator.commands import COMMANDS
 from iallocator.commands.command import Result
 from iallocator.commands.common_options import only_accepted, table_of
 from iallocator.commands.start import run_command
-from iallocator.errors import printable, tell
+from iallocator.errors import many, printable, tell
 from iallocator.options.parser import words_of
 from iallocator.replay.cases import find_cases
 from iallocator.replay.outcome import CASE_UPDATED, CASE_WRITTEN
@@ -38,7 +38,7 @@ def replay(command: Command) -> Result:
     )
     cases = find_cases(command.positional)
     if settings.verbose:
-        tell(f"read {len(cases)} cases")
+        tell(f"read {many(len(cases), 'case')}")
     result = command.partial = Replayed(settings.junit)
     for outcome in run(cases, how, settings.jobs):
         result.outcomes.append(outcome)

@@ -18,6 +18,7 @@ from time import strftime, time
 from typing import Any
 
 from iallocator.commands.execution import records_in
+from iallocator.commands.planner_options import WATCH_FOLDER
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.records import FAILED, REJECTED
@@ -38,12 +39,9 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
     from iallocator.planners.result import PlanResult
 
-__all__ = ["WATCH_FOLDER", "Rescues", "WatchState", "begun_rescue", "watched"]
+__all__ = ["Rescues", "WatchState", "begun_rescue", "watched"]
 
-WATCH_FOLDER = "/var/lib/iallocator/rescue"
-"""The default folder for the state of the watch, and for the journals of its rescues."""
-
-FILE = "state.json"
+STATE_FILE = "state.json"
 
 RESCUE_DONE, RESCUE_BEGUN, RESCUE_STUCK = "done", "begun", "stuck"
 """States of a rescue: complete; begun, and it can be resumed; stopped because a job failed."""
@@ -63,7 +61,7 @@ class WatchState:
     """
 
     def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, FILE)
+        self._path = os.path.join(folder, STATE_FILE)
         self.probes: dict[str, int] = {}
         self.rescued: dict[str, float] = {}
         self.journal = ""
@@ -131,7 +129,7 @@ class Rescues:
     def __init__(self, cluster: Cluster, folder: str, watch_folder: str = WATCH_FOLDER) -> None:
         self.rescued: dict[str, float] = {}
         with suppress(OSError, UsageError):
-            moment = os.path.getmtime(os.path.join(watch_folder, FILE))
+            moment = os.path.getmtime(os.path.join(watch_folder, STATE_FILE))
             state = WatchState(watch_folder)
             silent = state.probes.keys() - state.rescued.keys()
             self.watch = {

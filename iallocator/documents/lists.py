@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     Show = Callable[["NodeRow"], object]
 
 __all__ = [
-    "NODE_FIELDS", "USUAL", "choose_fields", "instance_table", "node_rows", "node_table", "runs",
+    "NODE_FIELDS", "USUAL", "choose_fields", "instance_table", "node_rows", "node_table",
+    "reported_running",
 ]  # fmt: skip
 
 USUAL = (
@@ -258,13 +259,13 @@ INSTANCE_LEFT = 5
 """The number of the first columns of instances that are aligned to the left."""
 
 
-RUNNING = ("", "running", "ERROR_up")
+RUNNING_WORDS = ("", "running", "ERROR_up")
 """The reported states of instances that run; "" if the source reports none."""
 
 
-def runs(instance: Instance) -> bool:
+def reported_running(instance: Instance) -> bool:
     """Return whether `instance` should run, and is not reported as being down."""
-    return instance.admin_state == "up" and instance.status_word in RUNNING
+    return instance.admin_state == "up" and instance.status_word in RUNNING_WORDS
 
 
 def instance_table(state: State, backwards: bool = False, group: Group | None = None) -> Json:
@@ -296,7 +297,7 @@ def instance_table(state: State, backwards: bool = False, group: Group | None = 
 def _instance_row(instance: Instance, state: State, domains: Sequence[str]) -> list[str]:
     names = [_short(n, domains) for n in state.cluster.node_names(state.where[instance.name])]
     return [
-        "R" if runs(instance) else " ",
+        "R" if reported_running(instance) else " ",
         _short(instance.name, domains),
         names[0],
         names[1] if len(names) > 1 else "",

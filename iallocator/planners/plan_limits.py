@@ -36,7 +36,7 @@ class PowerChanges:
         self.on = on
 
 
-NO_CHANGES = PowerChanges()
+NO_POWER_CHANGES = PowerChanges()
 
 
 class PlanLimits:
@@ -74,7 +74,7 @@ class PlanLimits:
         relations: Relations | None = None,
         *,
         between_groups: bool = False,
-        power: PowerChanges = NO_CHANGES,
+        power: PowerChanges = NO_POWER_CHANGES,
         intolerable_nodes: frozenset[int] = frozenset(),
         left_out: Collection[str] = (),
         min_disk: float = 0.0,

@@ -60,7 +60,8 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
     # How many instances of each size fit, and why no more
     for title, run in runs:
         start = run["start"]
-        page.heading(f"{title} ({start['disk_template']}): {run['count']} more instances")
+        found = many(run["count"], "more instance")
+        page.heading(f"{title} ({start['disk_template']}): {found}")
         table = Table(*(Column(name, True) for name in ("count", "memory", "disk", "vcpus")))
         for one in run["sizes"] or [{**start, "count": 0}]:
             table.add(

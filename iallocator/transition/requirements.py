@@ -43,7 +43,7 @@ def itself(node: int, domain: str) -> Sequence[str]:
     return [str(node)]
 
 
-NO_TAGS: Mapping[int, Sequence[str]] = MappingProxyType({})
+NO_TAG_CHANGES: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
 class NodeChanges(NamedTuple):
@@ -73,8 +73,8 @@ class NodeChanges(NamedTuple):
     drain: Sequence[int] = ()
     dead: Sequence[int] = ()
     unmarked: Sequence[int] = ()
-    add_tags: Mapping[int, Sequence[str]] = NO_TAGS
-    remove_tags: Mapping[int, Sequence[str]] = NO_TAGS
+    add_tags: Mapping[int, Sequence[str]] = NO_TAG_CHANGES
+    remove_tags: Mapping[int, Sequence[str]] = NO_TAG_CHANGES
 
     def without(self, index: int) -> NodeChanges:
         """Return a copy in which the node with this index is not powered off."""
@@ -99,7 +99,7 @@ class StopRules(NamedTuple):
     stuck: frozenset[str] = frozenset()
 
 
-NO_RULES, NO_CHANGES = StopRules(), NodeChanges()
+NO_STOP_RULES, NO_NODE_CHANGES = StopRules(), NodeChanges()
 
 
 class Demands:
@@ -137,8 +137,8 @@ class Demands:
         orders: Sequence[tuple[str, str, str]] = (),
         apart: Callable[[Iterable[str]], Sequence[tuple[str, str, str]]] = no_pairs,
         sites: Callable[[int, str], Sequence[str]] = itself,
-        stops: StopRules = NO_RULES,
-        nodes: NodeChanges = NO_CHANGES,
+        stops: StopRules = NO_STOP_RULES,
+        nodes: NodeChanges = NO_NODE_CHANGES,
         limits: Collection[str] = HARD,
         allows_temporary_move: Callable[[Instance, int, Where], bool] = anywhere,
     ) -> None:

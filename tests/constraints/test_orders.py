@@ -8,7 +8,7 @@ import pytest
 
 from tests import builders
 from tests.builders import Json
-from tests.command import json_of, respond
+from tests.command import dependencies, json_of, respond
 from tests.model.make import model_of
 
 
@@ -28,7 +28,7 @@ def _waits(transition: Json) -> dict[str, set[str]]:
     steps = {step["number"]: step for step in transition["steps"]}
     waits: dict[str, set[str]] = {}
     for step in steps.values():
-        before = step["depends_on"] if "depends_on" in step else step["after"]  # plans, answers
+        before = dependencies(step)
         names = {steps[number].get("instance", "") for number in before}
         waits.setdefault(step.get("instance", ""), set()).update(names)
     return waits

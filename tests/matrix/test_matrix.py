@@ -6,6 +6,7 @@ import pytest
 
 from iallocator.planners.quality import FREE_SHARE, FREED, PLACED
 from tests.builders import Json
+from tests.command import dependencies
 
 from .features import FAILS_OVER, FEATURES, HERE, STAYS, WAITS, Feature
 from .paths import PATHS, Path
@@ -78,10 +79,8 @@ def _holds(what: str, answer: Json) -> bool:
     if what == FAILS_OVER:
         return "failover" in kinds and "migrate" not in kinds
     return any(
-        steps[number].get("instance") == "rival"
-        for step in ours
-        for number in (step["depends_on"] if "depends_on" in step else step["after"])
-    )  # plans, answers to Ganeti
+        steps[number].get("instance") == "rival" for step in ours for number in dependencies(step)
+    )
 
 
 @pytest.mark.parametrize(

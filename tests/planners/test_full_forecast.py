@@ -376,7 +376,7 @@ def test_archive_is_read_for_the_forecast(tmp_path: Path, capsys: Output) -> Non
     out, err = capsys.readouterr()
     (group,) = json.loads(out)["trend"]["groups"]
     assert group["per_day"] == pytest.approx(0.5, abs=0.02)
-    assert "1 files cannot be read" in err
+    assert "1 file cannot be read" in err
 
 
 def test_removed_instance_without_a_size_has_the_mean_size(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from iallocator.compat.htools.backend import (
 )
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
-from iallocator.documents.lists import runs
+from iallocator.documents.lists import reported_running
 from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
 from iallocator.errors import say
@@ -307,7 +307,7 @@ def command_lines(done: PlanResult, end: str) -> list[str]:
 def _move_commands(move: Move, cluster: Cluster, end: str) -> Iterator[str]:
     """Yield the command of each step; an instance that does not run is failed over."""
     name = quote(move.instance.name.removesuffix(end))
-    words = "migrate -f" if runs(move.instance) else "failover -f"
+    words = "migrate -f" if reported_running(move.instance) else "failover -f"
     for kind, target in move.steps:
         node = quote(cluster.nodes[target].name.removesuffix(end))
         if kind == DRBD_FAILOVER:

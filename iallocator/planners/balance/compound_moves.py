@@ -81,14 +81,14 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         )
         self._table: SwapTable | None = None
         self._scan = builder.scan
-        self._complete = False
+        self._all_evaluated = False
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
         """Return the kept swap that lowers the score most and that limits and `allows` accept.
 
         None if no kept swap lowers the score enough.
         """
-        self._complete = True  # without swaps, `best_of_all` has nothing to do
+        self._all_evaluated = True  # without swaps, `best_of_all` has nothing to do
         if state.moves_left() < 2 or not _can_be_compound(state):
             return None
         rules = state.problem.rules
@@ -97,8 +97,8 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
             kind = "r" if role else "f r f" if instance.needs_secondary else "fa"
             return instance.kind.planners_move and rules.allows(BY_NAME[kind], True, True, True)
 
-        self._complete = self._table is None or self._scan is not state.scan
-        if self._table is None or self._complete:
+        self._all_evaluated = self._table is None or self._scan is not state.scan
+        if self._table is None or self._all_evaluated:
             self._scan = state.scan
             self._table = state.scan.swaps(state.problem.instances, can_be_replaced)
         else:
@@ -111,9 +111,9 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
 
         All swaps are evaluated again. None if no swap lowers the score enough.
         """
-        if self._table is None or self._complete:
+        if self._table is None or self._all_evaluated:
             return None
-        self._complete = True
+        self._all_evaluated = True
         self._table.permit_all()
         return self._lowest(state, self._table, allows)
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BestMove", "Descent", "GroupBalancer", "GroupExchange", "Repair"]
 
-TRIED = 24
+EXCHANGES_TRIED = 24
 """The number of moves of colocation groups with which an exchange may begin, best first."""
 
 
@@ -143,11 +143,13 @@ class GroupExchange(Neighbourhood[PlanBuilder, Step]):
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
         """Return the exchange that lowers the score most, None if none lowers it enough.
 
-        An exchange begins with one of the `TRIED` best moves of a colocation group.
+        An exchange begins with one of the `EXCHANGES_TRIED` best moves of a colocation group.
         """
         limit = state.limit_of_compounds()
         best: tuple[ScoredMoves, ScoredMoves] | None = None
-        for first in self._groups.promising(TRIED, state.budget(), state.moves_left() - 1):
+        for first in self._groups.promising(
+            EXCHANGES_TRIED, state.budget(), state.moves_left() - 1
+        ):
             check()
             if state.limits.deadline.over():
                 break

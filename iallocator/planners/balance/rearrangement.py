@@ -7,14 +7,15 @@ the placement, the limits must allow moves to it one after the other, and the sc
 on the state must be low enough.
 
 If there are more than `MOST_PLACEMENTS` placements of all instances, the placements of every set of
-fewer instances are enumerated, at most `PLACEMENTS` in all. On a cluster that is too large even for
-pairs, there is no such step.
+fewer instances are enumerated, at most `MOST_SET_PLACEMENTS` in all. On a cluster that is too large
+even for pairs, there is no such step.
 
 Moves to a placement are found by best-first search: the states with the fewest instances that are
 not on their new nodes come first. An instance may be on other nodes for a time.
 
-Cost: the number of placements times the number of nodes, in arrays; then `TRIED` checks of N+1 and
-searches. The placements of all instances are scored once for a plan, those of sets for each step.
+Cost: the number of placements times the number of nodes, in arrays; then `MOST_CHECKED_PLACEMENTS`
+checks of N+1, and searches. The placements of all instances are scored once for a plan, those of
+sets for each step.
 """
 
 from __future__ import annotations
@@ -56,28 +57,28 @@ if TYPE_CHECKING:
 
 __all__ = ["PlacementScores", "Rearrangement"]
 
-PLACEMENTS = 200_000
+MOST_SET_PLACEMENTS = 200_000
 """The largest number of placements of sets of instances that are scored for one step."""
 
-PLACEMENTS_AT_ONCE = 10_000
+SCORED_AT_ONCE = 10_000
 """The number of placements that one array operation scores."""
 
-TRIED = 1000
+MOST_CHECKED_PLACEMENTS = 1000
 """The largest number of placements that N+1 checks, those with the lowest scores."""
 
-WAYS = 200
+MOST_TARGETS = 200
 """The largest number of placements, accepted by N+1, to which moves are searched."""
 
-STATES = 40
+MOST_SEARCH_STATES = 40
 """The number of states that a search for moves visits; four times as many without `parking`."""
 
-SWAPPED = 3
+MOST_SWAPPED_TRIES = 3
 """The largest number of tried placements that differ only by swaps of equal instances."""
 
-GAIN_DECIMALS = 9
+RANKING_DECIMALS = 9
 """The number of decimals to which scores are rounded to order placements."""
 
-PARKED = 4
+MOST_PARKING_TARGETS = 4
 """For this many placements of a step, instances may be on other nodes for a time."""
 
 
@@ -111,8 +112,8 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
             rearrangements += (
                 (score, rows, nodes) for score, nodes in self._lowest(scores, limit, some, listed)
             )
-            if len(rearrangements) > 4 * TRIED:
-                rearrangements = sorted(rearrangements)[:TRIED]
+            if len(rearrangements) > 4 * MOST_CHECKED_PLACEMENTS:
+                rearrangements = sorted(rearrangements)[:MOST_CHECKED_PLACEMENTS]
         parked = searched = 0
         tries: dict[object, int] = {}
         shapes = _shapes(state)
@@ -120,10 +121,10 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
         def rank(one: tuple[float, tuple[int, ...], tuple[Nodes, ...]]) -> tuple[object, ...]:
             score, rows, nodes = one
             moved = sum(choices[row][0] != some for row, some in zip(rows, nodes))
-            return round(score, GAIN_DECIMALS), moved, rows, nodes
+            return round(score, RANKING_DECIMALS), moved, rows, nodes
 
         rearrangements.sort(key=rank)
-        for score, rows, nodes in rearrangements[:TRIED]:
+        for score, rows, nodes in rearrangements[:MOST_CHECKED_PLACEMENTS]:
             check()
             if state.limits.deadline.over():
                 return None
@@ -131,15 +132,15 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
             target = dict(zip(names, nodes))
             where = [target.get(one.name, state.state.where[one.name]) for one in problem.instances]
             key = tuple(sorted(zip(shapes, where)))
-            if searched >= WAYS or tries.get(key, 0) >= SWAPPED:
+            if searched >= MOST_TARGETS or tries.get(key, 0) >= MOST_SWAPPED_TRIES:
                 continue
             if not state.keeps_at(target):
-                tries[key] = SWAPPED
+                tries[key] = MOST_SWAPPED_TRIES
                 continue
             searched += 1
             tries[key] = tries.get(key, 0) + 1
             way = ways.find(target, parking=False)
-            if way is None and parked < PARKED:
+            if way is None and parked < MOST_PARKING_TARGETS:
                 parked += 1
                 way = ways.find(target, parking=True)
             if way is None or sum(move.copied for move in way) > state.budget():
@@ -156,12 +157,15 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
         instances: Sequence[Instance],
         choices: Sequence[Sequence[Nodes]],
     ) -> Placements:
-        """Return at most `TRIED` placements of `instances` with a score below `limit`."""
+        """Return the placements of `instances` with a score below `limit`, the lowest first.
+
+        There are at most `MOST_CHECKED_PLACEMENTS`.
+        """
         if len(instances) < len(scores.problem.instances):
-            return scores.below(limit, instances, choices, TRIED)
+            return scores.below(limit, instances, choices, MOST_CHECKED_PLACEMENTS)
         key = scores.dependencies(choices)
         if key not in self._known:
-            self._known[key] = scores.below(inf, instances, choices, TRIED)
+            self._known[key] = scores.below(inf, instances, choices, MOST_CHECKED_PLACEMENTS)
         return [one for one in self._known[key] if one[0] < limit]
 
     @classmethod
@@ -174,7 +178,7 @@ class Rearrangement(Neighbourhood[PlanBuilder, Step]):
     def _all_choices(cls, builder: PlanBuilder) -> list[list[Nodes]]:
         """Return the possible placements of each instance; [] if the cluster is too large."""
         problem = builder.problem
-        if comb(len(problem.instances), 2) * len(problem.scope) ** 2 > PLACEMENTS:
+        if comb(len(problem.instances), 2) * len(problem.scope) ** 2 > MOST_SET_PLACEMENTS:
             return []  # to list the choices of large drbd clusters takes long
         return [cls._choices(builder, one) for one in problem.instances]
 
@@ -233,7 +237,7 @@ def _set_size(counts: Sequence[int]) -> int:
         return len(counts)
     most = max(counts)
     sizes = range(len(counts) - 1, 1, -1)
-    return next((k for k in sizes if comb(len(counts), k) * most**k <= PLACEMENTS), 0)
+    return next((k for k in sizes if comb(len(counts), k) * most**k <= MOST_SET_PLACEMENTS), 0)
 
 
 class PlacementScores:
@@ -307,9 +311,9 @@ class PlacementScores:
         at = [np.array([self._position[nodes[0]] for nodes in some]) for some in choices]
         penalties = [self._added_penalty(*both) for both in zip(instances, choices)]
         total = prod(len(some) for some in choices)
-        for start in range(0, total, PLACEMENTS_AT_ONCE):
+        for start in range(0, total, SCORED_AT_ONCE):
             check()
-            numbers = np.arange(start, min(total, start + PLACEMENTS_AT_ONCE), dtype=np.intp)
+            numbers = np.arange(start, min(total, start + SCORED_AT_ONCE), dtype=np.intp)
             digits = np.unravel_index(numbers, [len(some) for some in choices])
             columns = self._columns + sum(a[d] for a, d in zip(amounts, digits))
             # A node with free memory or disk may not have less and none after the step
@@ -425,7 +429,7 @@ class _Ways:
             if not away:
                 return made
             looked += 1
-            if looked > STATES * (1 if parking else 4):
+            if looked > MOST_SEARCH_STATES * (1 if parking else 4):
                 return None
             check()
             with builder.state.trial():

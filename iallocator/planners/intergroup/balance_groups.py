@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from iallocator.planners.result import PlanResult
     from iallocator.planners.search import Objective
 
-__all__ = ["LOADS", "Bounds", "Loads", "balance_groups", "check_group_balance"]
+__all__ = ["LOAD_KINDS", "Bounds", "Loads", "balance_groups", "check_group_balance"]
 
 if TYPE_CHECKING:
     Load = Sequence[float]
 
 
-LOADS = ("cpu", "memory", "disk", "net")
+LOAD_KINDS = ("cpu", "memory", "disk", "net")
 """The kinds of dynamic utilisation, in the order of their columns."""
 
 
@@ -71,7 +71,7 @@ class Loads:
     groups:
         The groups.
     relative:
-        For each group, in the order given, one relative load for each kind of `LOADS`.
+        For each group, in the order given, one relative load for each kind of `LOAD_KINDS`.
     """
 
     __slots__ = ("_centres", "_factors", "_squares", "groups", "relative")
@@ -113,7 +113,7 @@ class Loads:
         self._sum_up()
 
     def _sum_up(self) -> None:
-        columns = list(zip(*self.relative)) or [()] * len(LOADS)
+        columns = list(zip(*self.relative)) or [()] * len(LOAD_KINDS)
         self._centres = [sum(column) / (len(column) or 1) for column in columns]
         self._squares = [
             sum((x - centre) ** 2 for x in column) for column, centre in zip(columns, self._centres)
@@ -409,8 +409,8 @@ class _Balancing:
             before, after = self.first.relative[position], self.loads.relative[position]
             leaving, come = self.flows[position]
             row.members = {
-                "before": dict(zip(LOADS, before)),
-                "after": dict(zip(LOADS, after)),
+                "before": dict(zip(LOAD_KINDS, before)),
+                "after": dict(zip(LOAD_KINDS, after)),
                 "out": leaving,
                 "in": come,
             }

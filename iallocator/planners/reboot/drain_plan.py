@@ -81,7 +81,8 @@ They take some tenths of a second.
 """
 
 
-UNNAMED = "the failure of another node would not be tolerated"
+UNNAMED_FAILURE = "the failure of another node would not be tolerated"
+"""The reason if N+1 rejects a drain, and the failing node is not named."""
 
 MANY_NODES = 150
 """With more nodes, instances without a secondary move to the emptiest node, without scores."""
@@ -615,8 +616,9 @@ class DrainPlanner:
     def _short(self, drained: frozenset[int], named: bool = False) -> str:
         """Return a failure that is no longer tolerated while `drained` are offline, or "".
 
-        The text is `UNNAMED` unless `named`: a name costs a simulation. It is only shown for a
-        single node, so that several nodes get `UNNAMED` always.
+        The text has the name of the failing node only if `named` is true and `drained` is a single
+        node: a name costs a simulation, and is not shown for several nodes. Otherwise the text is
+        `UNNAMED_FAILURE`.
         """
         if self._options.down:
             return ""
@@ -646,7 +648,7 @@ class DrainPlanner:
                     if len(online) > 1 and named and len(drained) == 1:
                         problem = comparison.problem()
                     elif len(online) > 1 and comparison.first_broken() is not None:
-                        problem = UNNAMED
+                        problem = UNNAMED_FAILURE
                     if len(online) == 1 and len(away) > 1:
                         last = online[0]
                         here = state.primaries[last].values()

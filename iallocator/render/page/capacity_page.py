@@ -80,8 +80,8 @@ def capacity(document: Json, facts: Json, page: PageView) -> None:
             )
         if forecast["hopeless"]:
             note += (
-                f"{forecast['hopeless']} orders ended with an instance that does not fit on the "
-                "present cluster either. "
+                f"{many(forecast['hopeless'], 'order')} ended with an instance that does not fit "
+                "on the present cluster either. "
             )
         note += f"Earlier requests: {forecast['asked']}. {printable(forecast['end'])}"
         page.table("forecast", "Forecast", grid, note.rstrip())

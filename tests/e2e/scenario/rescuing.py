@@ -61,12 +61,35 @@ def _cut(run: Runner, node: str, whole: bool = True) -> None:
     run.cluster.nodes[node].run("ip", "link", "set", "eth0", "down" if whole else "up")
 
 
-def _by_hand(run: Runner) -> None:
-    """Rescue a node with three drbd instances and a plain one, and bring it back."""
+def _with_mirrored_instances(run: Runner) -> list[str]:
+    """Create three drbd instances; return the master node, another one, and the node to rescue."""
     master, two, dead = run.nodes_of(FIRST_GROUP)
     places = (f"{dead}:{two}", f"{dead}:{master}", f"{two}:{dead}")
     for name, where in zip(_MIRRORED, places, strict=True):
         run.arrange(*add(name, "drbd", "--no-wait-for-sync", f"--node={where}"))
+    return [master, two, dead]
+
+
+def _killed_and_resumed(run: Runner, execution: Execution, dead: str) -> list[str]:
+    """Kill a rescue of node `dead` once a job is accepted, and resume it; return the problems."""
+    execution.wait_for("accepted")
+    execution.kill("KILL")
+    execution.end()
+    for _ in range(_CALLS):  # on a busy machine, Ganeti's own calls time out, and jobs fail
+        status, found, err = execution.resumed()
+        if found.get("complete"):
+            break
+    wrong = list(problems(run, status, found, True)) if found else [err[-1500:]]
+    here = {name: one.nodes for name, one in run.cluster.instances().items()}
+    return wrong + [
+        f"{name} is on {here[instance(name)]}"
+        for name in _MIRRORED if dead in here[instance(name)]
+    ]  # fmt: skip
+
+
+def _by_hand(run: Runner) -> None:
+    """Rescue a node with three drbd instances and a plain one, and bring it back."""
+    master, _, dead = _with_mirrored_instances(run)
     run.arrange(*add(_PLAIN, "plain", f"--node={dead}"))
     run.arrange("gnt-instance", "add-tags", instance(_MIRRORED[1]), "iallocator:priority:9")
     run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={OOB}", dead)
@@ -81,16 +104,7 @@ def _by_hand(run: Runner) -> None:
     _cut(run, dead)
     execution = Execution(run, THROUGH_LUXI, "rescue", "rescue")
     execution.begin(dead)
-    execution.wait_for("accepted")
-    execution.kill("KILL")
-    execution.end()
-    for _ in range(_CALLS):  # on a busy machine, Ganeti's own calls time out, and jobs fail
-        status, found, err = execution.resumed()
-        if found.get("complete"):
-            break
-    wrong = list(problems(run, status, found, True)) if found else [err[-1500:]]
-    here = {name: one.nodes for name, one in run.cluster.instances().items()}
-    wrong += [f"{n} is on {here[instance(n)]}" for n in _MIRRORED if dead in here[instance(n)]]
+    wrong = _killed_and_resumed(run, execution, dead)
     power = (POWER / dead).read_text().strip() if (POWER / dead).exists() else "no command"
     wrong += [] if power == "power-off" else [f"fenced by {power}"]
     wrong += list(_out_of_order(run))
@@ -103,10 +117,7 @@ def _by_hand(run: Runner) -> None:
 
 def _through_rapi(run: Runner) -> None:
     """Rescue a node through RAPI, which cannot fence: the administrator confirms the power-off."""
-    master, two, dead = run.nodes_of(FIRST_GROUP)
-    places = (f"{dead}:{two}", f"{dead}:{master}", f"{two}:{dead}")
-    for name, where in zip(_MIRRORED, places, strict=True):
-        run.arrange(*add(name, "drbd", "--no-wait-for-sync", f"--node={where}"))
+    _, two, dead = _with_mirrored_instances(run)
     run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={OOB}", dead)
     (POWER / dead).unlink(missing_ok=True)
     before = {name: one.nodes for name, one in run.cluster.instances().items()}
@@ -133,16 +144,7 @@ def _through_rapi(run: Runner) -> None:
         "sh", "-c", f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
     )
     execution.again("--done-by-hand")
-    execution.wait_for("accepted")
-    execution.kill("KILL")
-    execution.end()
-    for _ in range(_CALLS):
-        status, found, err = execution.resumed()
-        if found.get("complete"):
-            break
-    wrong = list(problems(run, status, found, True)) if found else [err[-1500:]]
-    here = {name: one.nodes for name, one in run.cluster.instances().items()}
-    wrong += [f"{n} is on {here[instance(n)]}" for n in _MIRRORED if dead in here[instance(n)]]
+    wrong = _killed_and_resumed(run, execution, dead)
     wrong += ["it was fenced"] if (POWER / dead).exists() else []
     run.record("confirmed, the rescue is done through RAPI, though the process was killed", wrong)
 

@@ -246,23 +246,19 @@ class BatchScan:
 
         `moves`: positions in `store`, read row by row. `scores`: the rounded score after each move.
         """
-        measures = np.round(measure(scores, store.traffic_of(moves)), SCORE_DECIMALS)
-        best = measures.min()
-        equal = np.flatnonzero(measures == best)
+        best, equal = _lowest_places(measure(scores, store.traffic_of(moves)))
         rows, columns = np.divmod(moves[equal], store.shape[1])
         place = equal[np.lexsort((columns, self._order[rows]))[0]]
         _, key, move = self.keyed(store, int(moves[place]), float(scores[place]))
-        return float(best), key, move
+        return best, key, move
 
     def equals(
         self, store: MoveStore, moves: Whole, scores: Floats, measure: Measure
     ) -> list[Keyed]:
         """Return all of `moves` with the lowest measure; the parameters are those of `lowest`."""
-        measures = np.round(measure(scores, store.traffic_of(moves)), SCORE_DECIMALS)
-        best = measures.min()
-        places = np.flatnonzero(measures == best).tolist()
-        keyed = (self.keyed(store, int(moves[place]), float(scores[place])) for place in places)
-        return [(float(best), key, move) for _, key, move in keyed]
+        best, equal = _lowest_places(measure(scores, store.traffic_of(moves)))
+        keyed = (self.keyed(store, int(moves[k]), float(scores[k])) for k in equal.tolist())
+        return [(best, key, move) for _, key, move in keyed]
 
     def _place(self, store: MoveStore, cell: int) -> tuple[int, int]:
         """Return the rank of a move among moves of equal score: of its instance, of its target.
@@ -289,3 +285,10 @@ def moves_of(table: NodeTable, batch: InstanceBatch) -> int:
     """Return the number of moves with a target that the instances of `batch` have."""
     kinds = sum(kind.targeted and kind.drbd == batch.drbd for kind in MOVE_KINDS)
     return len(batch.instances) * int(table.online.sum()) * kinds
+
+
+def _lowest_places(measures: Floats) -> tuple[float, Whole]:
+    """Return the lowest of the rounded `measures`, and the positions of all that are as low."""
+    rounded = np.round(measures, SCORE_DECIMALS)
+    lowest = rounded.min()
+    return float(lowest), np.flatnonzero(rounded == lowest)
