@@ -94,10 +94,10 @@ class Behaviour:
     """Equal scores are compared with the rounding errors that hail makes; the lower one wins."""
 
     recreates_in_place = True
-    """If the disks of an instance are created again, its own group counts its resources as free."""
+    """If the disks of an instance are created again, the instance's own resources count as free."""
 
     policy_reason = "FailPolicy"
-    """The name of the reason for rejections by the instance policy; "": that of the resource."""
+    """The failure reason if the instance policy rejects; "": the reason of the violated bound."""
 
     # Which candidates there are
 
@@ -140,13 +140,13 @@ class Behaviour:
     """Optional moves must keep global N+1."""
 
     tests_primary_again = False
-    """A new secondary is also rejected if the primary violates a limit of every move."""
+    """All new secondaries are rejected if the unchanged primary violates a forced limit."""
 
     checks_n1_where_movers_were = False
     """``strict`` N+1 counts a moving instance on its old nodes when its new node fails."""
 
     checks_n1_by_namesake = False
-    """``strict`` N+1 confuses a new instance in a named group with another one, as hail does."""
+    """``strict`` N+1 takes a new instance in a named group for an existing one, as hail does."""
 
     checks_n1_by_old_template = False
     """N+1 treats an instance that gets a secondary as if it kept its old disk template."""
@@ -172,7 +172,7 @@ class Behaviour:
     """A node counts as online while squeezing empties it, instead of offline."""
 
     squeezes_by_balancing = False
-    """One balancing of all groups decides whether nodes can be freed, or whether they suffice."""
+    """Squeezing tests each choice of nodes by one balancing of all groups, as hsqueeze does."""
 
     squeezes_further = True
     """A plan of squeezing continues until a further run would change nothing."""

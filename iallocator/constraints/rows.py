@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
     Row = tuple[Any, ...]
-    """Its kind, and what it is about."""
+    """The name of a row: its kind, then the node, tag or instance that the row is about."""
 
     Key = tuple[str, str, str, str]
     """(kind, one instance, other instance, failure domain)."""
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         bounds: dict[Row, tuple[float, float]]
 
         def at_most(self, row: Row, highest: float) -> None:
-            """Bound a row from above."""
+            """Limit the sum of the amounts that choices use of `row` to `highest`."""
 
         def add_amount(self, lowest: float, uses: Mapping[Row, float]) -> None:
             """Add a variable amount, at least `lowest`, that uses rows but belongs to no choice."""
@@ -87,7 +87,7 @@ class ConstraintRows:
 
 
 class PoolRows(ConstraintRows):
-    """The free space of the storage pools of each node: (kind, pool, node)."""
+    """Rows for the free space of the storage pools of each node, named (kind, pool, node)."""
 
     kinds = ("pool",)
 
@@ -104,7 +104,7 @@ class PoolRows(ConstraintRows):
 
 
 class ExclusionRows(ConstraintRows):
-    """The primaries with an exclusion tag on each node: (kind, tag, node)."""
+    """Rows for the primaries with an exclusion tag on each node, named (kind, tag, node)."""
 
     kinds = ("tag",)
 

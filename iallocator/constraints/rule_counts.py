@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iallocator.model.state import Kept, State
 
     Counts = dict[int, int]
-    """Node -> how many."""
+    """Node -> the number of members of a rule on it."""
     Shape = tuple[float, str]
     MembersOf = Mapping[str, Mapping[Rule, Sequence[Member]]]
     """Instance -> rule -> the members of the rule that are this instance, one for each tag."""
@@ -36,7 +36,8 @@ class HardMembers:
         Prefix of failure domains that a tag names, "" for none -> node -> the number of members
         with this prefix.
     named:
-        Zones of failure domains -> node -> the number of members with any prefix of these domains.
+        `Zones` of a prefix -> node -> the number of members with a tag that names the prefix, or
+        another prefix with the same zones.
     """
 
     __slots__ = ("by_domain", "every", "named")

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from iallocator.model.constraints import Member
 
     Pair = tuple[Member, Member, str]
-    """Two members of a rule, and a failure domain that it asks of them."""
+    """Two members of a rule, and the prefix of the failure domains in which it applies to them."""
 
 __all__ = ["RuleViolations", "breaks", "others_broken"]
 
 
 class _Term:
-    """Members of an affinity rule, counted by zone, with their penalties, for one prefix."""
+    """Members of an affinity rule with their penalties, counted by failure domain of one prefix."""
 
     __slots__ = ("_apart", "_by_zone", "_cost", "_costs", "_total", "_zones")
 
@@ -44,7 +44,7 @@ class _Term:
             self._cost += cost
 
     def broken(self, node: int) -> int:
-        """Return the number of these members with which `node` violates the rule."""
+        """Return with how many of these members an instance on `node` violates the rule."""
         zones, by_zone = self._zones, self._by_zone
         near = sum(by_zone.get(zone, 0) for zone in zones.touching[zones.of[node]])
         return near if self._apart else self._total - near

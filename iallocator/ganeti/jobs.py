@@ -60,7 +60,11 @@ def _before(
 
 
 def chains(steps: Sequence[ScheduledStep]) -> list[list[int]]:
-    """Return chains of steps of one instance that only depend on each other, as their numbers."""
+    """Divide `steps` into chains, and return the numbers of the steps of each chain.
+
+    The steps of a chain are steps of one instance. Each of them, except the first, depends only on
+    the step before, and no other step depends on that one.
+    """
     followers: dict[int, int] = {}
     for step in steps:
         for number in step.after:

@@ -300,7 +300,10 @@ def domains_between(one: str, other: str) -> tuple[str, ...]:
 if TYPE_CHECKING:
     Units = Mapping[str, Sequence[str]]
 
-    """Instance -> all instances of its colocation group, itself included; others are not in it."""
+    """Instance -> all members of its colocation group, itself included.
+
+    Instances without a colocation group are missing.
+    """
 
 
 def items_of(instances: Iterable[Instance], units: Units) -> list[list[Instance]]:

@@ -121,7 +121,7 @@ class Instance:
         Properties of the disk template: `local` is true if the disks take space of the node,
         `shared` if each node with access to the storage can run the instance.
     needs_secondary:
-        True if it has a copy of its disks on a secondary node.
+        True if the instance has a copy of its disks on a secondary node.
     spindles:
         The sum of the disks' spindles; None if it is unknown for a disk.
     spindles_anywhere:
@@ -133,9 +133,9 @@ class Instance:
     spindle_use:
         The spindles for which the instance counts where storage is not exclusive.
     nodes:
-        The indices of its nodes in the document, primary first; empty for a new instance.
+        The indices of the nodes in the document, primary first; empty for a new instance.
     exclusion, desired:
-        Its exclusion tags, and the desired locations of its primary.
+        The exclusion tags of the instance, and the desired locations of its primary.
     placement_keys, asked_keys:
         The keys of the instance; and the keys that the request adds while it is placed.
     pools:
@@ -144,10 +144,10 @@ class Instance:
         (pool, MiB) of the space that its disks take in pools with their own free space, which is
         not part of the free disk of nodes.
     requires:
-        (constraint, value) for each requirement of its tags on nodes; see
-        `iallocator.constraints.table`.
+        (constraint, value) for each property that the tags of the instance require of its nodes;
+        see `iallocator.constraints.table`.
     restricted:
-        True if some nodes are not open to it, or might not have enough space in its pools.
+        True if some nodes may not host the instance, or might lack space in its storage pools.
     status_word:
         The status in the text file that it was read from; "" from other sources.
     asked:
@@ -244,7 +244,7 @@ class Instance:
         self.as_secondary = secondary_vector(self)
 
     def twin(self, name: str, order: float) -> Instance:
-        """Return a copy with another name and order, four times as fast as a new instance."""
+        """Return a copy with another name and order, in a quarter of the time of a new object."""
         twin = Instance.__new__(Instance)
         twin.name, twin.order = name, order
         twin.memory, twin.vcpus, twin.load = self.memory, self.vcpus, self.load
@@ -267,19 +267,19 @@ class Instance:
 
     @property
     def admin_offline(self) -> bool:
-        """Return whether it is marked offline: such instances use no cpus, reserve nothing."""
+        """Return whether the instance is marked offline: it uses no cpus and reserves no memory."""
         return self.admin_state == "offline"
 
     @property
     def reserves(self) -> bool:
-        """Return whether its secondary keeps memory free for its failover."""
+        """Return whether the secondary of the instance must keep memory free for a failover."""
         return self.auto_balance and not self.forthcoming and self.admin_state != "offline"
 
     @property
     def takeover_memory(self) -> int:
-        """Return the free MiB that a node needs to become its secondary: the memory of a failover.
+        """Return the free MiB that a node needs to become the secondary of the instance.
 
-        Return None for an instance that is marked offline or that is not failed over automatically.
+        The result is 0 for an instance that is marked offline, or not failed over automatically.
         """
         return self.memory if self.auto_balance and not self.admin_offline else 0
 
@@ -303,7 +303,7 @@ class Instance:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Return its properties that affect limits and scores, without tags and keys."""
+        """Return the properties of the instance that affect limits and scores, without tags."""
         return (
             self.as_primary,
             self.as_secondary,

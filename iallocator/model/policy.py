@@ -48,7 +48,7 @@ class Spec:
 DEFAULT_MIN = Spec(128, 1, 1024, 1, 1, 1)
 DEFAULT_MAX = Spec(32768, 8, 2**20, 16, 8, 12)
 DEFAULT_STD = Spec(128, 1, 1024, 1, 1, 1)
-"""The standard size in Ganeti, for a group without a policy: smallest, largest and standard."""
+"""The sizes in Ganeti of a group without a policy: `DEFAULT_MIN`, `DEFAULT_MAX`, the standard."""
 
 DEFAULT_VCPU_RATIO = 4.0
 """Ganeti's default for the most virtual cpus per cpu of a node."""

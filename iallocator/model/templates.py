@@ -36,7 +36,7 @@ class Template:
     Attributes
     ----------
     name:
-            The name in Ganeti.
+        The name in Ganeti.
     storage:
         `VOLUMES`, `FILES`, `SHARED` or `NOWHERE`.
     nodes:
@@ -108,7 +108,7 @@ class Template:
         return not self.shared and self.nodes == 1
 
     def on_shared_storage(self) -> Template:
-        """Return the template with this name for instances that have their disks on `SHARED`."""
+        """Return a template of equal name for instances with all disks on shared storage."""
         return ON_SHARED_STORAGE[self.name]
 
 
@@ -129,7 +129,7 @@ TEMPLATES = {
         Template("sharedfile", SHARED, in_htools=(2, "DTSharedFile")),
     )
 }
-"""Name of a template -> the template, by name."""
+"""Name of a disk template -> the template; sorted by name."""
 
 ON_SHARED_STORAGE = {
     one.name: Template(one.name, SHARED, one.nodes, one.metadata) for one in TEMPLATES.values()

@@ -167,7 +167,7 @@ class Comparison:
     Parameters
     ----------
     failures:
-            The N+1 checks of the present state.
+        The N+1 checks of the present state.
     initial:
         The failures of the initial state.
     limit:
@@ -188,7 +188,7 @@ class Comparison:
         Parameters
         ----------
         failures:
-                The N+1 checks of the state.
+            The N+1 checks of the state.
         group:
             The group with the failures.
         now:
@@ -216,7 +216,7 @@ class Comparison:
         return begun
 
     def of(self, failures: Tolerance) -> Comparison:
-        """Return a comparison of the state of `failures` with the present initial state."""
+        """Return a comparison of the state of `failures` with the initial state of this object."""
         return Comparison(failures, self.initial, self._limit)
 
     def required(self, change: int) -> list[Failure]:

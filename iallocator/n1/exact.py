@@ -63,7 +63,7 @@ class Loss:
     instances, memory:
         The fewest items, and the least MiB, left out by a packing that was found.
     instances_least, memory_least:
-            Lower bounds: no packing leaves out fewer items, or less MiB.
+        Lower bounds: no packing leaves out fewer items, or less MiB.
     """
 
     __slots__ = ("instances", "instances_least", "memory", "memory_least")

@@ -59,7 +59,7 @@ class SpareMemory:
         insort_right(self._order, (spare + self._gone, failure))
 
     def forget(self, failure: Failure) -> None:
-        """Forget `failure`."""
+        """Remove the stored spare memory of `failure`."""
         if failure in self._noted:
             _, key, _ = self._noted.pop(failure)
             del self._order[bisect_left(self._order, (key, failure))]

@@ -479,11 +479,12 @@ class UndecidedFailures(_FailureSlots):
     def after(
         self, own_need: Need, node: int, others: Sequence[tuple[Failure, int]] = ()
     ) -> tuple[dict[Failure, bool], list[bool | None]]:
-        """Return the failures not proved tolerated after `own_need` is used on `node`; True: lost.
+        """Return the failures that are not proved tolerated after `own_need` is used on `node`.
 
-        The failures of `node` itself are left out. The second result is for `others`: for a failure
-        and another node on which `own_need` is used instead, whether the failure is tolerated;
-        None: undecided.
+        The first result has for each of these failures whether an instance is certainly lost. The
+        failures of `node` itself are left out. The second result is for `others`: for a failure and
+        another node on which `own_need` is used instead, whether the failure is tolerated; None:
+        undecided.
         """
         self._renew()
         # The slots, and closing MiB (`slots_left`), that each node loses: 2 × sizes × nodes

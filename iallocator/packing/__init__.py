@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
 
     PlacesBySize = dict[int, deque[int]]
-    """Size -> the bins of its items, a bin as often as it takes one."""
+    """Size -> the bins of the items of this size; a bin is listed once for each of its items."""
 
 __all__ = ["Bins", "Item", "Packed", "Packing", "fill_exactly"]
 

@@ -87,7 +87,10 @@ def capacity_matrix(fixed: Sequence[tuple[float, ...]]) -> Floats:
 
 
 def values_of(view: NodeView, centres: Sequence[float], shape: tuple[int, ...]) -> Floats:
-    """Return the values of the nodes of `view` less `centres`: an array of statistics × `shape`."""
+    """Return the values of the nodes of `view` less `centres`: an array of statistics × `shape`.
+
+    `shape`: the shape of the quantities of `view`.
+    """
     statistic_values = np.empty((len(STATISTICS), *shape))
     for row, value in zip(statistic_values, values(view, centres)):
         row[...] = value

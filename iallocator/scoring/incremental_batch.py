@@ -87,9 +87,10 @@ class InitialSums(NamedTuple):
 
 
 class VarianceSums:
-    """The sums of the statistics in each row, as far as an instance is left to restart.
+    """The sums of the statistics in each simulated failure, which is a row of the arrays.
 
-    Only the first rows still have such an instance.
+    The rows with most steps come first. The methods of a step use only the first rows, in which an
+    instance is left to restart.
 
     Attributes
     ----------
@@ -337,7 +338,9 @@ class BatchBasis:
 
 
 class BatchScores:
-    """The scores of a batch of rows; call `arrive`, then `start`, then a step at a time.
+    """Computes the scores of many states at once; each state is a row of the arrays.
+
+    Call `arrive`, then `start`, then for each step `scores` and `place`.
 
     Parameters
     ----------

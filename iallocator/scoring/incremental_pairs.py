@@ -142,7 +142,10 @@ class _Reserve:
         return self._after(more * self._per_memory[columns], self._spread[columns])
 
     def missing(self, primary: int, secondary: int) -> float:
-        """Return the MiB that `secondary` lacks to reserve for one more of `primary`, or <= 0."""
+        """Return the MiB that `secondary` lacks for the failover of one more primary of `primary`.
+
+        The result is 0 or negative if `secondary` has enough free memory.
+        """
         return float(self._peers[primary, secondary] + self.keeps - self.amounts[secondary])
 
     def term(self, primary: int, secondary: int) -> float:

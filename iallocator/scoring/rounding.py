@@ -35,13 +35,19 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import Placement
 
     ExactScores = Callable[[list[tuple[int, ...]]], list[float]]
-    """The scores of placements on some nodes each, to the last digit."""
+    """A function that returns the scores of placements, to the last digit.
+
+    Its argument lists the nodes of each placement.
+    """
 
     Values = tuple[float, ...]
-    """A number per statistic, in their order."""
+    """The value of a node for each statistic, in the order of `STATISTICS`."""
 
     Sums = tuple[int, float, float]
-    """Of a statistic: how many values, their sum, and their variance if it is a deviation."""
+    """The sums of a statistic: the number of values, their sum, and their variance.
+
+    The variance is 0 for a statistic that is a sum.
+    """
 
 __all__ = ["NEAR_SCORE", "RunningSums", "decided", "decided_now", "exactly"]
 

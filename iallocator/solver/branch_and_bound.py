@@ -66,7 +66,7 @@ class BranchAndBound:
         raise NotImplementedError
 
     def promises(self, depth: int) -> bool:
-        """Return whether the solutions with the first decisions, up to `depth`, can be better."""
+        """Return whether a solution with the choices made up to decision `depth` can be better."""
         return True
 
     def accept(self, cost: Any) -> bool:

@@ -41,12 +41,13 @@ _SOFT = [resource for resource in resources_of(ALL_LIMITS) if resource not in FO
 
 
 class _Sum:
-    """A sum of columns of the state that limits bound; the problem has a row for each node.
+    """An amount of a node that limits bound: a sum of columns; the problem has a row for each node.
 
     Attributes
     ----------
     columns:
-        The columns: now, or with `later`, once forthcoming instances exist.
+        The positions of the columns in the state. With the parameter `later`, they count the
+        amount once forthcoming instances exist, otherwise the amount now.
     hard, every:
         The resources that the columns count: for the limits that no move may violate, and for all
         limits.

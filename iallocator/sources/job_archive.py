@@ -44,7 +44,7 @@ class InstanceSize:
     """The size of an instance: MiB of memory and disk, virtual cpus, and its group.
 
     The group is a uuid. Disk is the sum over all nodes of the instance. `copies` is the number of
-    nodes with a copy of each disk: 0 on shared storage. None: unknown.
+    nodes with a copy of each disk: 0 on shared storage. An attribute is None if it is unknown.
     """
 
     group: str | None

@@ -55,7 +55,7 @@ POLICIES = {
     "preferred": "preferred", "last_resort": "last_resort", "unallocable": "unallocable",
     "p": "preferred", "a": "last_resort", "u": "unallocable",
 }  # fmt: skip
-"""Alloc policies, and their abbreviations."""
+"""Alloc policy in the file, in full or as one letter -> alloc policy of Ganeti."""
 
 STATUS = {
     "running": "up",

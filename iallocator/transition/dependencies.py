@@ -83,9 +83,9 @@ class _Assignment:
     depth:
         For each step, the length of the longest chain that ends with it.
     free:
-        For each scarce key, the amounts that are not assigned yet, as (position of the departure
-        that frees the amount, amount). The position -1 means an amount that is free before the
-        sequence.
+        For each scarce resource of a node, the amounts that are not assigned yet, as (position of
+        the departure that frees the amount, amount). The position -1 means an amount that is free
+        before the sequence.
     """
 
     def __init__(self, steps: Sequence[Step], room: Amounts) -> None:
@@ -156,7 +156,7 @@ class _Assignment:
         self.known[k] = known
 
     def _pay(self, key: Key) -> None:
-        """Select departures that end the overcommitment of `key`; all arrivals follow them."""
+        """Select departures that end the overcommitment of `key`; all arrivals depend on them."""
         debt = self.debt[key]
         given = {source: amount for source, amount in self.free[key] if source >= 0}
         if sum(given.values()) < debt:
@@ -263,10 +263,10 @@ class _Assignment:
 
 
 class RoomFlow:
-    """The departures and arrivals of every scarce key.
+    """The departures and arrivals of every scarce resource of a node.
 
-    `room` has the free amounts before the first step. The amounts that `payers` free to end an
-    overcommitment are not available to arrivals.
+    `room` has the free amounts before the first step: `Key` -> amount. The amounts that `payers`
+    free to end an overcommitment are not available to arrivals.
     """
 
     def __init__(
@@ -296,7 +296,7 @@ class RoomFlow:
         return all(self._provided(key, known) for key in keys)
 
     def _provided(self, key: Key, known: Sequence[int]) -> bool:
-        """Return whether the free amounts of `key` suffice for all arrivals (augmenting paths)."""
+        """Return whether all arrivals get their amounts of resource `key` (augmenting paths)."""
         left = dict(self._gives[key])
         given: dict[int, dict[int, float]] = {k: {} for k in self._takes[key]}
         for k, amount in sorted(self._takes[key].items()):

@@ -206,11 +206,11 @@ def in_other_orders(
     over: Callable[[], bool] = lambda: False,
     spindles: bool = True,
 ) -> list[str]:
-    """Return the problems of a transition in `rounds` random orders, perhaps repeatedly.
+    """Return the problems of a transition in `rounds` random orders of its steps.
 
-    `over` returns whether the time is up; then no further order is tried.
-
-    `spindles`: whether the free spindles of exclusive storage limit steps.
+    A problem that appears in several orders is listed several times. `over` returns whether the
+    time is up; then no further order is tried. `spindles`: whether the free spindles of exclusive
+    storage limit steps.
     """
     from random import Random
 

@@ -130,9 +130,9 @@ def settings_of(given: Given, settings: Settings) -> Settings:
 
 
 def silently(read: Callable[[], Read]) -> Read:
-    """Return what `read` returns; its remarks on a document, which htools do not have, are dropped.
+    """Return the result of `read`, and suppress the warnings about documents that it prints.
 
-    An example is a member that is there twice.
+    htools do not have these warnings. An example is the warning about a duplicate member.
     """
     before, Voice.quiet = Voice.quiet, True
     try:
@@ -207,7 +207,7 @@ def _warn_of_message(source: Source) -> None:
 
 
 def adjust(given: Given, cluster: Cluster) -> None:
-    """Set nodes of `cluster` offline, and their ratios of cpus, as the options require.
+    """Set nodes of `cluster` offline, and the ratio of virtual cpus to cpus, by the options.
 
     Raises
     ------
@@ -353,11 +353,11 @@ OWN = ("group",)
 
 LISTS = frozenset(("plist", "slist"))
 NUMBERED = LISTS | {"peermap"}
-"""Fields of nodes that have positions in the source instead of names."""
+"""Fields of nodes in which instances or nodes are numbers: their positions in the source."""
 
 
 def _numbers(state: State, node: Node, name: str) -> str:
-    """Return a field in `NUMBERED`, as a list of Haskell; what arrived last is first."""
+    """Return the field `name` of `NUMBERED` as a Haskell list; the latest arrival is first."""
     cluster = state.cluster
     if name == "peermap":
         last = len(cluster.nodes) - 1

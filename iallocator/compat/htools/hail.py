@@ -39,7 +39,7 @@ MOVED = re.compile(r"^([0-9]+ instances failed to move and [0-9]+ were moved suc
 """The text of an answer about several instances; the group is the part that hail prints."""
 
 NO_NODES = "Can't find any good node: "
-"""The reason if a group has no other node; this program names it after the colon."""
+"""The beginning of a failure reason of this program; hail prints no text after the colon."""
 
 UNALLOCABLE = re.compile(r"; warning: the allocation policy of group \S+ is unallocable$")
 UNMIRRORED = re.compile(r"(Can't relocate non-mirrored instances): .*")

@@ -132,7 +132,7 @@ def _print_repair(one: RepairEntry, permission: Permission) -> None:
 
 
 def _kind(repair: str) -> str:
-    """Return a type of repair in harep's words."""
+    """Return harep's name of a type of repair: ``ArMigrate`` for ``migrate``."""
     return "Ar" + "".join(map(str.capitalize, repair.split("-")))
 
 

@@ -253,7 +253,7 @@ def _print_free(before: State, after: State, group: Group) -> None:
 
 
 def _violating(state: State, nodes: Iterable[int]) -> dict[int, str]:
-    """Return index of one of `nodes` that exceeds a ratio of the policy -> the ratio.
+    """Return node -> message, for those of `nodes` that exceed a ratio of the policy.
 
     All primaries of a node use virtual cpus, except instances that are marked offline.
     """

@@ -148,14 +148,14 @@ class Members:
         self._owner = owner
 
     def need(self, key: str, read: Reader, named: bool = True) -> Any:
-        """Return a member that must exist. `named`: whether messages contain the owner."""
+        """Return the member `key`, which must exist. `named`: whether errors name the owner."""
         if key not in self.raw:
             owner = f"{self._owner}: " if named else ""
             raise Problem(f"{owner}{_absent(key, self.raw)}")
         return self.may(key, read, named)
 
     def may(self, key: str, read: Reader, named: bool = True) -> Any:
-        """Return a member; None if it is missing. `named`: whether messages contain the owner."""
+        """Return the member `key`; None if missing. `named`: whether errors name the owner."""
         if key not in self.raw:
             return None
         try:
