@@ -137,9 +137,9 @@ class Bench:
         return not case.target and case.nodes > stopped
 
     def _limit(self, case: Case, took: float) -> float:
-        """Return the time limit of a run in seconds.
+        """Return the time limit of a run in seconds; `took`: the seconds of this program, or 0.
 
-        That of a peer is enough to prove the target.
+        A peer program that reaches the limit has proved the target of the case.
         """
         limit = float(self.options.limit)
         return max(limit / 2, 1.1 * case.target * took) if case.target and took else limit

@@ -151,7 +151,10 @@ def _small(cluster_tags: Sequence[str] = ()) -> Json:
 
 
 def _tags_of(kind: str, cluster_tags: Sequence[str], prefix: str) -> Callable[[int], Json]:
-    """Return a function that sets so many tags ``PREFIX:NUMBER`` on every object of `kind`."""
+    """Return a function that sets tags ``PREFIX:NUMBER`` on every object of `kind`.
+
+    The argument of the function is the number of tags.
+    """
 
     def make(count: int) -> Json:
         whole = _small(cluster_tags)

@@ -23,7 +23,7 @@ from iallocator.aliases import Json
 TEMPLATES = ("drbd", "rbd", "plain")
 LIMIT = 30.0
 EVERY = 23
-"""Distance of offline nodes, if some are offline: one of so many nodes."""
+"""In the input with offline nodes, one of this number of nodes is offline."""
 
 ALLOCATE = (
     "balance", "balance --cost=2000", "balance --evac-mode",

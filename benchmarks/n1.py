@@ -30,16 +30,16 @@ NODES = 80
 """Number of nodes of the clusters with searched failures."""
 
 PIECES = 10
-"""Instances on each node of these clusters; all nodes have instances of equal sizes."""
+"""Number of instances on each node; all nodes have instances of the same sizes."""
 
 SMALLEST, LARGEST = 800, 9000
 """Least and largest MiB of an instance."""
 
 ROOMS = 4
-"""Number of nodes with free capacity, together hardly more than a failed node needs."""
+"""Number of nodes that together have hardly more free memory than a failed node needs."""
 
 LITTLE = 700
-"""Free MiB of each of the other nodes."""
+"""Free MiB of each node that can receive no instance."""
 
 FAILURES = 3
 """Number of failures that are searched in each cluster."""

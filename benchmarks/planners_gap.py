@@ -172,9 +172,9 @@ def most(
 ) -> int | None:
     """Return how many instances can be added; -1: the cluster violates N+1; None: unknown.
 
-    Fewer instances keep what more instances keep. So placements of one more instance are those of
-    one less, with an instance added. `checks_restarts` is by default true for instances on one
-    node.
+    A valid placement of several instances stays valid without one of them. So the placements of
+    one more instance are found by adding an instance to each placement of one less.
+    `checks_restarts` is by default true for instances on one node.
     """
     count, pair = len(machines), wanted.template == "drbd"
     places = [
@@ -414,8 +414,8 @@ def drains(
     """Return whether the instances on the nodes `off` can run on other nodes.
 
     The nodes `off` are offline meanwhile. drbd instances fail over to their secondary, others move
-    to any node. The other nodes then tolerate each failure; an instance with its secondary off only
-    uses its node.
+    to any node. The other nodes must then tolerate each failure. In these failures, an instance
+    with an offline secondary is not restarted; it only uses capacity of its primary.
     """
     on = [k for k in range(len(machines)) if k not in off]
     position = {node: k for k, node in enumerate(on)}

@@ -29,7 +29,7 @@ from iallocator.cli import answer
 from iallocator.cli import main as run_command
 
 SHARE = 3
-"""Distance of instances, and of nodes, with tags: one of so many."""
+"""One of this number of instances, or of nodes, has tags."""
 
 
 def _some(table: Json) -> list[Json]:
@@ -94,7 +94,7 @@ def volume_groups(whole: Json) -> None:
 
 
 def labels_of_all(whole: Json) -> None:
-    """Some instances require a label that all nodes have."""
+    """Add a label to all nodes, and tags that require the label to some instances."""
     for node in whole["nodes"].values():
         node["tags"] = ["ssd"]
     for raw in _asked(whole):
@@ -102,7 +102,7 @@ def labels_of_all(whole: Json) -> None:
 
 
 def preferred_labels_of_all(whole: Json) -> None:
-    """Some instances prefer a label that all nodes have."""
+    """Add a label to all nodes, and tags that prefer the label to some instances."""
     for node in whole["nodes"].values():
         node["tags"] = ["ssd"]
     for raw in _asked(whole):
@@ -110,13 +110,13 @@ def preferred_labels_of_all(whole: Json) -> None:
 
 
 def no_stickiness(whole: Json) -> None:
-    """Some instances have a stickiness of 0."""
+    """Add a stickiness of 0 to some instances."""
     for raw in _some(whole["instances"]):
         raw["tags"] = ["iallocator:stickiness:0"]
 
 
 def satisfied_spread(whole: Json) -> None:
-    """Pairs of instances are in different groups."""
+    """Add tags that separate pairs of instances by group; they are in different groups already."""
     count = len(whole["instances"]) // 2  # the groups are equal, and one comes after the other
     for number, raw in enumerate(whole["instances"].values()):
         if number % count % SHARE == 0:
@@ -124,17 +124,17 @@ def satisfied_spread(whole: Json) -> None:
 
 
 def no_reserve(whole: Json) -> None:
-    """Each node keeps 0 % of its disk free."""
+    """Add a disk reserve of 0 % to the cluster's nodes."""
     whole["cluster_tags"] = ["iallocator:disk-reserve:0%"]
 
 
 def ratio_of_one(whole: Json) -> None:
-    """Each node may allocate the memory that it has."""
+    """Add a memory ratio of 1.0 to the cluster's nodes."""
     whole["cluster_tags"] = ["iallocator:memory-ratio:1.0"]
 
 
 def listed_volume_group(whole: Json) -> None:
-    """Each node lists its only volume group, with its own figures."""
+    """Add the list of volume groups to each node: only ``lvm``, without sizes."""
     for node in whole["nodes"].values():
         node["volume_groups"] = [{"name": "lvm"}]
 
@@ -154,7 +154,7 @@ SATISFIED: dict[str, Callable[[Json], None]] = {
     "memory ratio": ratio_of_one,
     "volume groups": listed_volume_group,
 }
-"""Kind of tag -> what adds such tags to a document, so that they exclude nothing."""
+"""Kind of tag -> function that adds such tags to a document so that they exclude no node."""
 
 KINDS: dict[str, Callable[[Json], None]] = {
     "labels": labels,

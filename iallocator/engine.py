@@ -165,7 +165,7 @@ def decide(
 def _context(
     cluster: Cluster, request: Request, settings: Settings, trace: Trace | None, deadline: Deadline
 ) -> tuple[Context, list[str]]:
-    """Return the state and the options of `request`, and remarks about the cluster."""
+    """Return the context in which `request` is answered, and remarks about the cluster."""
     from iallocator.placement.context import Context
 
     groups = 1 if request.stays_in_group else len(cluster.groups)

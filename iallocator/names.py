@@ -1,7 +1,7 @@
 """Find the full names for short names, and for names with small errors.
 
-A name can be shortened to its beginning up to a dot if no other name begins so; as in htools, ``-O
-node1``.
+A name can be shortened to its beginning up to a dot if no other name has the same beginning. htools
+do so, too: ``-O node1``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def meant(word: str, known: Iterable[str]) -> list[str]:
 
 
 def short_names(known: Iterable[str]) -> dict[str, list[str]]:
-    """Return beginning up to a dot -> the names in `known` that begin so."""
+    """Return each beginning of a name up to a dot -> the names in `known` that begin with it."""
     by_short_name: dict[str, list[str]] = {}
     for name in known:
         labels = name.split(".")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SIGNALS", "run"]
 
 SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
-"""The signals that end the program in order."""
+"""The signals after which the program stops its work and prints what it has found."""
 
 _seen: list[int] = []
 """The number of the signal that has come; empty if none has."""

@@ -163,7 +163,7 @@ class Behaviour:
     """Balancing tries swaps and chains of moves if no single move lowers the score."""
 
     plans_for_diskless = True
-    """Plans may move diskless instances, and capacity counts them as diskless."""
+    """Plans may move diskless instances; new diskless instances need no disk in `capacity`."""
 
     plans_keep_n1 = True
     """Plans check global N+1, even if no mode was chosen."""

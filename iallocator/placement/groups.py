@@ -140,7 +140,10 @@ def offer_of(
 def _exactly_shown(
     context: Context, evaluator: Evaluator, instance: Instance, offer: GroupSolution
 ) -> str:
-    """Return the score of the best placement of `offer` as hail adds it up, if it is a score."""
+    """Return as text the score of the best placement of `offer`, with hail's rounding errors.
+
+    If a strategy other than ``score`` ranked the placements, the text of the offer is returned.
+    """
     if evaluator.settings.strategy != "score" or not isinstance(offer.key, float):
         return offer.shown_score
     from iallocator.scoring.rounding import RunningSums

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     """A name of a node or an instance as messages show it."""
 
     _Amounts = dict[str, tuple[float, float, str]]
-    """Unit -> amount lacking, amount required, unit with what it is for."""
+    """Unit -> (the amount that is lacking, the amount required, the unit with its purpose)."""
 
     Queried = tuple[TracedEvaluator, NodeQuery]
 
@@ -60,7 +60,7 @@ MOST_WITH_NEAREST = 10
 """The most instances of a request for which the answer names the nearest candidate."""
 
 NO_HELP = inf
-"""The lack of a candidate for which no resource would help."""
+"""The value of `Miss.part` for a candidate that would be rejected whatever resources it had."""
 
 
 class RolesTested:

@@ -160,7 +160,7 @@ class _Shortening:
         return verify_moves(self.before, every, self._limits, self._failures)
 
     def is_wrong(self) -> bool:
-        """Return whether the verifier rejects a move, or N+1 a state on the way, of any plan."""
+        """Return whether the verifier rejects a move of a plan, or N+1 a state between moves."""
         if self.problems(self.plan):
             return True
         return not all(self._keeps_n1(k, entries, 0) for k, entries in enumerate(self.plans))

@@ -176,9 +176,9 @@ class WorstFit(NodeOrder):
 
 
 class BestFit(NodeOrder):
-    """Orders nodes by their free memory without the reserve, least first, without those in `spare`.
+    """Orders nodes by free memory beyond the reserve, least first; leaves out the nodes `spare`.
 
-    So large free capacities remain for large instances.
+    Large free capacities thus remain for large instances.
     """
 
     __slots__ = ("_spare",)
@@ -228,9 +228,9 @@ class ReserveFirst(NodeOrder):
 
 
 class ExactFill(ReserveFirst):
-    """Orders the nodes first that a given packing has for the instance, then as `ReserveFirst`.
+    """Puts the nodes of a given packing first, then the nodes in the order of `ReserveFirst`.
 
-    `places`: MiB of an instance -> the nodes of the packing for instances of this size.
+    `places`: MiB of an instance -> the nodes that the packing chose for instances of this size.
     """
 
     __slots__ = ("_places",)

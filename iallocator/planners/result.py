@@ -232,7 +232,10 @@ class PlanResult:
         return self._job_sets(order)
 
     def job_sets_from_end(self) -> list[list[int]]:
-        """Return such sets as hbal does: from the last move on, so that the last set is large."""
+        """Return sets of moves as hbal divides them: the last set is made large first.
+
+        The form of the result is that of `job_sets`.
+        """
         order = self.transition.sequence or range(len(self.moves))
         return [one[::-1] for one in reversed(self._job_sets(order[::-1]))]
 

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from iallocator.ranking.base import RankQuery, WorkingSet
 
     Found = dict[str, dict[float, int]]
-    """Name -> value -> how often."""
+    """Name of a key -> value -> the number of keys with this name and value."""
 
     Wanted = dict[str, tuple[float, float]]
-    """Name -> value and weight."""
+    """Name of a key -> (value, weight)."""
 
 __all__ = ["NodeKeyUsage", "affinity", "order", "round_of", "thresholds"]
 

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["Most", "find_all_or_most"]
 
 ALL = ("left out",)
-"""The key of the row that counts members without a choice; with a priority added, only members of
-this priority."""
+"""The name of the row that counts the members without a choice.
+
+With a priority as second part of the name, the row counts only the members of this priority.
+"""
 
 SHARE_OF_ALL = 0.5
 """The share of the budget for placing all members; the rest is for placing as many as possible."""

@@ -163,7 +163,7 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
 
 
 PARTS = ("memory", "cpus", "disk", "disks", "nics", "spindles")
-"""The parts of a size, in their order."""
+"""The parts of an instance size in the line of a policy, in their order."""
 
 
 def default_policy() -> Policy:

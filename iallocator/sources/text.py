@@ -121,7 +121,7 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
 
 
 def _is_master(line: Line) -> bool:
-    """Return whether the node of `line` is the master; a node with unknown amounts is offline."""
+    """Return whether `line` is that of the master node; a node with unknown amounts is offline."""
     return line.text(7) == "M" and "?" not in line.fields[1:7]
 
 

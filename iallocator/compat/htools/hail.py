@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 MOVED = re.compile(r"^([0-9]+ instances failed to move and [0-9]+ were moved successfully).*")
-"""The text of an answer about several instances; the group is the part that hail prints."""
+"""A text about several instances; its beginning, in parentheses here, is what hail prints."""
 
 NO_NODES = "Can't find any good node: "
 """The beginning of a failure reason of this program; hail prints no text after the colon."""

@@ -119,11 +119,11 @@ class Measured(NamedTuple):
     Attributes
     ----------
     load:
-        Its load: cpu, memory, disk and network.
+        The dynamic utilisation of the instance: cpu (in cpus), memory, disk and network.
     vcpus:
-        Its number of virtual cpus.
+        The number of virtual cpus of the instance.
     nodes:
-        The names of its nodes, primary first.
+        The names of the nodes of the instance, primary first.
     """
 
     load: tuple[float, float, float, float]
@@ -137,7 +137,7 @@ class LoadSample(NamedTuple):
     Attributes
     ----------
     time:
-        Its time in seconds since 1970.
+        The time of the sample in seconds since 1970.
     instances:
         Name of every instance of the cluster -> its measured load, None without one, and the
         names of its nodes.
@@ -166,7 +166,7 @@ class SteadyLimits:
         percent of a node. The deviation is multiplied because a move between two of many nodes
         changes it less than a move between two of few nodes.
     gib_cost:
-        By how much a move must lower it in addition for each GiB that it copies.
+        The addition to `least_gain` for each GiB that a move copies.
     hourly, nightly:
         The maximum number of moves in one hour, and in 12 hours.
     hours:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Load = tuple[float, float, float, float]
 
     Amounts = tuple[int, int, int, int]
-    """Memory, disk, cpus, spindles."""
+    """The size of an instance: MiB of memory, MiB of disk, virtual cpus, spindles."""
 
 __all__ = ["STEPS", "CapacityState", "Size", "added", "largest_sizes", "standard_size"]
 

@@ -48,9 +48,10 @@ class Kind:
     resource:
         The resource of `iallocator.constraints.checks`.
     columns:
-        The columns of the state; it is their sum, now or once forthcoming instances exist.
+        The columns of the state; the amount of the resource is their sum, now or once forthcoming
+        instances exist.
     of_primary:
-        Whether instances use it on their primary only.
+        Whether instances use the resource on their primary only.
     """
 
     __slots__ = ("columns", "name", "of_primary", "resource", "unit")

@@ -407,7 +407,7 @@ class _Redistribution:
             self.irreparable_groups = max(self.irreparable_groups, others + left)
 
     def _together(self, groups: Sequence[Group]) -> tuple[list[Move] | None, bool]:
-        """Return moves that repair all `groups`, or None; and whether none is proved possible.
+        """Return moves that repair all `groups`, or None; and whether it is proved impossible.
 
         The moves lead to groups that are healthy now. The proof also considers moves to other
         groups of `groups`.

@@ -44,9 +44,10 @@ MOST_EXACT_NODES = 12
 """The largest number of nodes that are also grouped by branch and bound."""
 
 GROWTH_FAILURES, LEAST_GROWTH = 3, 1 / 16
-"""With many nodes, when a group is complete: the failures to add nodes, and how many nodes.
+"""The limits of the growth of a group on a cluster of many nodes.
 
-A failure counts if the nodes are at most this share of the group, or one node.
+The group is complete after `GROWTH_FAILURES` failed attempts to add nodes. An attempt counts if it
+adds one node, or at most the share `LEAST_GROWTH` of the group.
 """
 
 MOST_GROUPING_MOVES = 2000

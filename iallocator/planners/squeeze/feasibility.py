@@ -60,10 +60,10 @@ LONGEST_REPAIR = 30
 """The largest number of moves of one repair."""
 
 LOOKED_AT = 30
-"""The largest number of moves that are tried for each move of a repair: the lowest scores."""
+"""The largest number of moves that are tried for each step of a repair: those of lowest score."""
 
 REPAIRS_PER_INSTANCE = 4
-"""The largest number of these moves that belong to one instance."""
+"""The largest number of moves of one instance that are tried for each step of a repair."""
 
 
 if TYPE_CHECKING:

@@ -91,7 +91,7 @@ def order(query: RankQuery, nodes: Sequence[int]) -> Choice:
 def sequence(
     strategy: str, context: WorkingSet, instances: Sequence[Instance], homes: Mapping[str, int]
 ) -> list[ScheduledInstance]:
-    """Return `instances` in the order of placement (rule 2), by colocation sets (rule 8).
+    """Return `instances` in Pacemaker's order of placement, the members of a set together.
 
     `strategy`: the name of the strategy. `homes`: name of a running instance → the node on which it
     runs.

@@ -206,7 +206,7 @@ class SetRanking:
 
 
 class _Rejected(Mapping[int, str]):
-    """Node → the reason why rule 3 rejects it. Texts are made on access, because few are read.
+    """Node → why Pacemaker's rule 3 (score, capacity) rejects it; texts are made on access.
 
     `nodes`: node → its free amounts and its score. The amounts are fixed: a change of the usage
     makes new objects.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.tags.pacemaker import Amounts, PacemakerTags
 
     Weights = Sequence[float]
-    """Per node of the cluster, a score."""
+    """The score of each node of the cluster, by index."""
 
 __all__ = ["Choice", "NodeScores", "in_order"]
 
@@ -112,7 +112,7 @@ class Choice(NodeRanking):
     preferred:
         The node with the most free capacity, if no node has capacity for the colocation set.
     stays:
-        True if rule 5 put the present node first.
+        True if Pacemaker's rule 5 put the present node before a node of equal score.
     costs:
         Node → penalty of the soft constraints violated there, subtracted from its score.
     """
@@ -152,7 +152,7 @@ class Choice(NodeRanking):
         return self._cluster.nodes[index].name
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
-        """Return (criterion, value) for node `index`, for the criteria of rule 4 in their order."""
+        """Return the criteria by which Pacemaker's rule 4 compares node `index`: (name, value)."""
         free = ", ".join(f"{name} {amount:.12g}" for name, amount in self._free[index].items())
         score, cost = score_in_tags(self.weights[index]), self.costs.get(index)
         criteria = {
@@ -165,7 +165,10 @@ class Choice(NodeRanking):
         return [(name, criteria[name]) for name in ("score", *CRITERIA[self.kind], "name")]
 
     def decided(self, first: int, second: int) -> str:
-        """Return the first criterion of rule 4 at which the two nodes differ, with both values."""
+        """Return the first criterion of Pacemaker's rule 4 by which node `first` precedes `second`.
+
+        The text has the values of both nodes.
+        """
         mine, other = dict(self.criteria(first)), dict(self.criteria(second))
         if first == self.preferred:
             return "rule 8: no node holds its whole group, this one has most free capacity"
@@ -251,7 +254,9 @@ def _before(choice: Choice, one: int, other: int) -> bool:
 
 
 def in_order(choice: Choice, nodes: Sequence[int]) -> tuple[list[int], dict[int, int]]:
-    """Return `nodes` ranked by rule 4, and node → how many nodes of equal score rank below it.
+    """Return `nodes` in the order of Pacemaker's rule 4, and the wins of each node.
+
+    The wins of a node are the number of nodes of equal score that rank below it.
 
     Cost: one sort. For ``balanced``, in addition the square of the number of nodes with equal
     score; from `NODES_WORTH_ARRAYS` such nodes on, they are compared in arrays.

@@ -248,7 +248,10 @@ class MoveScan:
         return Snapshot([self, self.table, *self._scans, *stores, *rows, *affinity])
 
     def set_traffic(self, traffic: Callable[[Instance, Sequence[str]], float]) -> None:
-        """Set the MiB that each move copies: `traffic` of its instance and its kind's letters."""
+        """Set the MiB that each move copies.
+
+        `traffic`: (instance, letters of the kind of move, ``r`` and ``f`` for example) -> MiB.
+        """
         for scan in self._scans:
             for store in scan.stores:
                 costs = [traffic(i, store.kind.letters) for i in scan.instances]
