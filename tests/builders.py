@@ -80,7 +80,7 @@ def _settle(document: Json) -> None:
 
 
 def leave(holder: Json, free: int) -> None:
-    """Give a node this free memory; the node itself uses the difference."""
+    """Set the free memory (MiB) of a node; the difference counts as memory of the node itself."""
     holder["reserved_memory"] += holder["free_memory"] - free
     holder["free_memory"] = free
 
@@ -194,7 +194,7 @@ def allocate_rbd(document: Json, name: str = "new", **members: Any) -> Json:
 
 
 def _description(template: str, members: Json) -> Json:
-    """Return the description of an instance; removes `disk` from `members`."""
+    """Return the description of an instance, and remove `disk` from `members`."""
     size = members.pop("disk", 1024)
     one = [] if template == "diskless" else [{"size": size, "mode": "rw", "spindles": 1}]
     disks = members.get("disks", one)

@@ -261,7 +261,7 @@ def find_command(arguments: Sequence[str]) -> str:
 
 
 def form_of(name: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the name of the row for a command, and `arguments` without the option for a form.
+    """Return the name of the row of a command, and `arguments` without an option that names a form.
 
     Only ``show`` has forms: the name of its row depends on `arguments`.
 
@@ -293,7 +293,7 @@ def shown_name(name: str) -> str:
 
 
 def check_command(arguments: Sequence[str]) -> None:
-    """Check the first word of `arguments`, which contain no command.
+    """Reject `arguments` without a command if their first word is a mistyped command.
 
     Raises
     ------

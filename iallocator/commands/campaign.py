@@ -165,7 +165,10 @@ class _Campaign:
                 return stopped
 
     def go_on(self) -> int | None:
-        """Complete the group in maintenance; return an exit status if the campaign must stop."""
+        """Complete the group in maintenance; return an exit status if the campaign must stop.
+
+        The result is None if the campaign can continue.
+        """
         state, settings = self._state, self._command.settings
         one = state.away
         if one is None:
@@ -183,7 +186,8 @@ class _Campaign:
     def _settle(self, status: int, again: bool) -> int | None:
         """Record which nodes of the group in maintenance are done.
 
-        `again`: failed jobs have been retried. Return an exit status if the campaign must stop.
+        `again`: failed jobs have been retried. Return an exit status if the campaign must stop, or
+        None if it can continue.
         """
         state = self._state
         one = state.away
@@ -201,10 +205,10 @@ class _Campaign:
         return None
 
     def _gives_up(self, records: Records, away: Collection[str]) -> bool:
-        """Return whether the rest of a group of nodes is given up, to be planned anew.
+        """Report the jobs that cannot go on; return whether the rest of a group is given up.
 
-        That is possible if the jobs that cannot go on only move instances, and if no work has begun
-        on the nodes that are `away`.
+        The rest of a group of nodes is planned anew if these jobs only move instances, and if no
+        work has begun on the nodes that are `away`.
         """
         if records.in_state(SENDING, SENT, RETURNING):
             return False
@@ -247,7 +251,10 @@ class _Campaign:
             write_metrics(path, self._command.measured(campaign_metrics(self._state.progress())))
 
     def finish(self, status: int, plan: Json) -> int:
-        """Print the progress of the campaign, after its `plan` with ``--json``; return `status`."""
+        """Print the progress of the campaign, with ``--json`` as a member of `plan`.
+
+        Return `status`.
+        """
         self._write_metrics()
         settings, progress = self._command.settings, self._state.progress()
         if settings.json:
@@ -263,7 +270,7 @@ class _Campaign:
 
 
 def begun(path: str) -> bool:
-    """Return whether the journal at `path` has its first line."""
+    """Return whether the journal at `path` has a complete first line, and so may record jobs."""
     try:
         with open(path, "rb") as file:
             return b"\n" in file.read()

@@ -75,9 +75,9 @@ def capacity(command: Command, deadline: Deadline) -> Result:
 def _after(
     bought: Purchase, command: Command, wanted: CapacityOptions, seconds: float | None
 ) -> Bought:
-    """Return the purchase `bought`, with the study of the cluster that has its nodes.
+    """Return the purchase `bought` with the count of the instances that fit after it.
 
-    `wanted`: the options of the study without the purchase. `seconds`: the time limit of the study;
+    `wanted`: the options of the count without the purchase. `seconds`: the time limit of the count;
     None for no limit.
     """
     cluster, reading = command.source.cluster, reading_for(command.settings)
@@ -101,8 +101,8 @@ def _after(
 class Filled(Result):
     """The result of ``capacity``: the placed instances, and the states before and after.
 
-    `bought`: purchases, each with the study of the cluster that has its nodes. `full`: the forecast
-    of the dates on which groups are full; None if no option requests it.
+    `bought`: purchases, each with the capacity of the cluster that has the bought nodes. `full`:
+    the forecast of the dates on which groups are full; None if no option requests it.
     """
 
     def __init__(

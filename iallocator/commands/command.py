@@ -302,7 +302,10 @@ class Command:
         return self.request.asked if self.request else {}
 
     def versioned(self, document: Json) -> Json:
-        """Return `document` as ``--json`` writes it: in its envelope, or with the keys of 0.1."""
+        """Return `document` as ``--json`` writes it: after keys about its origin, such as the time.
+
+        With ``--json=1``, these keys are absent, and the others are those of version 0.1.
+        """
         settings = self.settings
         kind = self.name if self.name in KEYS else self.row.document
         if settings.json < DOCUMENT_VERSION:

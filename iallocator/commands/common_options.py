@@ -280,7 +280,7 @@ for _commands, _reasons in WHERE.values():
 def table_of(command: str, own: Sequence[Option] = ()) -> tuple[Option, ...]:
     """Return the common options with an effect on `command`.
 
-    A name that one of its `own` options has is taken from the common option.
+    A common option loses each name that one of the command's `own` options has.
     """
     used_names = {name for option in own for name in option.names}
     options: list[Option] = []

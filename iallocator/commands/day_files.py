@@ -26,7 +26,7 @@ ENDING = ".jsonl"
 
 
 def time_words(moment: float) -> str:
-    """Return a time in seconds since 1970 as text in lines: ``2026-01-02T03:10:00Z``."""
+    """Return a time (UTC), given in seconds since 1970, as text: ``2026-01-02T03:10:00Z``."""
     return datetime.fromtimestamp(moment, UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -40,7 +40,7 @@ class DayFiles:
     days:
         The number of days for which files are kept.
     damaged:
-        How many lines or files could not be read; the reader of a line counts it.
+        How many lines or files could not be read. A caller that rejects a line adds 1.
     """
 
     def __init__(self, folder: str, days: int) -> None:
@@ -51,7 +51,7 @@ class DayFiles:
     def lines(self, now: float, limit: int) -> Iterator[tuple[str, str]]:
         """Yield the name of the file and the line, for every line of the days until `now`.
 
-        `now`: seconds since 1970. `limit`: most bytes of a file. A larger file is damaged.
+        `now`: seconds since 1970. `limit`: most bytes of a file. A larger file counts as damaged.
 
         Raises
         ------

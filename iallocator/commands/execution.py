@@ -97,7 +97,7 @@ class _Execution:
         self.records = records or _new_records(head)
 
     def report(self, load: Load | None) -> Json:
-        """Return the report as plain data: the states of the jobs, and the nodes of all instances.
+        """Return the report as plain data: the state of each job, and the nodes of each instance.
 
         `load` reads the cluster. If it is None or fails, the report has no nodes of instances.
         """
@@ -134,8 +134,8 @@ def begin(
     `working`: makes the object that reboots nodes; None if an administrator does that. `path`: the
     journal of a part of a campaign, which holds the lock of the cluster; "" for a whole execution.
 
-    With ``--dry-run``, the jobs are only shown. For a cluster that is not running, they are those
-    for LUXI.
+    With ``--dry-run``, the jobs are only shown; for a cluster from a file, in the form that LUXI
+    accepts.
 
     Raises
     ------
@@ -326,8 +326,8 @@ def _progress_line(transition: Json) -> Callable[[str], str]:
 def _status(execution: _Execution, trouble: str, interrupts: Interrupts) -> int:
     """Return the exit status: 0 if all jobs are done, or if the execution stopped as planned.
 
-    It stops as planned before a step for the administrator, and with an option after the first
-    group of jobs.
+    It stops as planned before a step for the administrator, and with ``--first-job-group`` after
+    the first group of jobs.
     """
     records = execution.records
     stuck = records.in_state(FAILED, REJECTED) or records.blocked()
@@ -398,7 +398,8 @@ class Confirmation:
     """Finds out whether an administrator has done a job: from an option, or by a question.
 
     There is one question for each job. The option ``--done-by-hand`` confirms the jobs that were
-    due when the execution was resumed. There is no question for jobs that `work` does.
+    due when the execution was resumed. There is no question for jobs that the program does itself:
+    those that `work` handles.
     """
 
     work: Work | None = None

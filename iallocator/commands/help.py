@@ -48,7 +48,9 @@ SOURCES = (
 """The text on sources of input in the overview; with `CALLS`, at most eight lines of 80 columns."""
 
 NAME_COLUMNS = 32
-"""Most columns of a help for the name of an option; a longer name has a line of its own."""
+"""The largest width, in columns, of the names of options in a help.
+
+A longer name has a line of its own."""
 
 
 def show_help(words: Sequence[str]) -> None:

@@ -34,7 +34,9 @@ REGRET_SECONDS = 7 * DAY
 """The time in seconds within which the return of an instance makes its move a regret."""
 
 CARRIED_OUT = HOUR
-"""The age in seconds up to which a move is attributed to a plan; the last plan may be older."""
+"""The seconds after a plan within which a move is attributed to it.
+
+A plan of the round directly before the move may be older."""
 
 
 def has_loads(folder: str) -> bool:

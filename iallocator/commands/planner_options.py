@@ -57,7 +57,7 @@ __all__ = [
 
 
 def yes_or_no(text: str) -> bool:
-    """Parse ``yes`` or ``no``."""
+    """Return True for ``yes`` and False for ``no``."""
     if text not in ("yes", "no"):
         raise ValueError("yes or no")
     return text == "yes"
@@ -178,7 +178,7 @@ def utc_time(text: str) -> float:
 
 
 def hours_of_day(text: str) -> tuple[int, int]:
-    """Parse two hours of the day, like 0-6."""
+    """Parse two hours of the day, like ``0-6``, which becomes (0, 6)."""
     first, _, last = text.partition("-")
     if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
         raise ValueError("two hours of the day (UTC), like 0-6")

@@ -204,7 +204,7 @@ def _pacemaker_strategy(settings: Settings) -> str:
     Raises
     ------
     UsageError
-        If the command line, or the table of the command, names another strategy.
+        If the command line, or the table ``[place]`` of the file, names another strategy.
     """
     from iallocator.constraints.locations import PACEMAKER_PREFIX
 

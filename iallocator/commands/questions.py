@@ -42,7 +42,7 @@ BELONGS = {
 
 
 def request_of(kind: str, names: Sequence[str], settings: Question, source: Source) -> Json:
-    """Return the request that Ganeti would send.
+    """Return the request that Ganeti would send for a question in words and options.
 
     Raises
     ------

@@ -185,7 +185,11 @@ class SteadyRound:
         )
 
     def ended(self, done: GroupPlans) -> GroupPlans:
-        """Add the sample and the planned moves to the history; return the plan with facts on it."""
+        """Add the sample and the planned moves to the history; return the completed plan.
+
+        The plan receives the reason for its end, and facts about the balancing of each group. With
+        ``--shadow``, its moves are only listed.
+        """
         samples = self.policy.samples
         shadow_moves: list[Json] = []
         if self._own.shadow:

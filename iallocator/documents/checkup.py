@@ -34,14 +34,16 @@ MOST_SETS_LISTED = 500
 """The most sets of nodes with failures that are not tolerated in text and page."""
 
 EVEN_DEVIATION = 12**-0.5
-"""The standard deviation of the use of evenly used nodes, as a share of an average instance.
+"""The standard deviation of the used amount of evenly used nodes, as a share of an instance.
 
-The use of such nodes is distributed uniformly from half an instance below the mean to half an
-instance above it.
+The used amount of such nodes is distributed uniformly from half an average instance below the mean
+to half an average instance above it.
 """
 
 HIGH_SCORE_FACTOR = 2
-"""The factor above which a score is high: its avoidable part, relative to evenly used nodes."""
+"""The ratio above which a score is high.
+
+It is the ratio of the avoidable part of the score to that part for evenly used nodes."""
 
 NAGIOS_STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """The words for the exit statuses of a Nagios plugin."""

@@ -59,7 +59,10 @@ class NodeRow:
         self.domain = domain
 
     def column(self, position: int) -> float:
-        """Return the amount of the node in the column at `position`."""
+        """Return an amount of the node in its present state.
+
+        `position`: the column of the state with this amount for all nodes.
+        """
         return self.state.columns[position][self.index]
 
     def status(self) -> str:

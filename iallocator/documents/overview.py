@@ -32,7 +32,10 @@ __all__ = [
 
 
 def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
-    """Return the bad online nodes, and the names of the instances on them."""
+    """Return the online nodes of `nodes` that fail N+1, and the names of the instances on them.
+
+    A node fails N+1 if it lacks the memory for the failovers to it.
+    """
     bad_nodes = [
         index for index in nodes if state.cluster.nodes[index].online and state.fails_n1(index)
     ]

@@ -272,7 +272,7 @@ class RapiJobs:
         pause(min(seconds, 1.0))
 
     def set_priority(self, number: int, priority: int) -> None:
-        """Raise an error: RAPI cannot change priorities."""
+        """Raise a `UsageError`: RAPI cannot change the priority of a job."""
         raise UsageError("RAPI takes jobs of priority low, normal and high only")
 
     def cancel(self, number: int) -> None:

@@ -44,7 +44,7 @@ __all__ = [
 def nowhere(
     cluster: Cluster, instance: Instance, notes: list[str], left_out: Mapping[str, str]
 ) -> Decision:
-    """Return a decision for which no group was queried.
+    """Return the decision that `instance` cannot be placed, because no group was queried.
 
     `left_out`: UUID of a group -> why it was not queried.
     """

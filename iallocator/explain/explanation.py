@@ -111,7 +111,10 @@ class Decision:
 
     @property
     def rivals(self) -> list[tuple[str, Placed]]:
-        """Return label and placement of each rival of the answer: runner-up, best of each group."""
+        """Return (label, placement) of each rival of the answer.
+
+        The rivals are the runner-up, and the best placement of each other group.
+        """
         if self.answer is None:
             return []
         rivals = []

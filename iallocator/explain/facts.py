@@ -25,7 +25,7 @@ if TYPE_CHECKING:
             """Return a report on every node of the group."""
 
         def roles(self, index: int) -> Roles:
-            """Return the result of the limits of the node with an index, in each of its roles."""
+            """Return the result of the limits of node `index`, in each of its roles."""
 
 
 __all__ = [
@@ -244,7 +244,7 @@ class NodeReport:
 
     @property
     def roles(self) -> Roles:
-        """Return the result of the limits in each role; empty if the node was not considered."""
+        """Return the result of the node's limits in each role; empty if it was not considered."""
         if self._roles is None:
             self._roles = NO_ROLES if self._survey is None else self._survey.roles(self._index)
         return self._roles

@@ -248,7 +248,7 @@ class Survey:
 
 
 def exclusions(node: Node, allowed: Collection[str] | None) -> list[str]:
-    """Return why `node` is not considered at all; empty if it is."""
+    """Return the reasons why `node` is not considered at all; empty if it is considered."""
     reasons = []
     if node.offline:
         reasons.append("offline")

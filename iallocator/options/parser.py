@@ -48,9 +48,9 @@ def parse(
     of another command; such a name is no abbreviation.
 
     Options may stand anywhere, as ``--name=value`` or ``--name value``; a flag may carry an empty
-    value, ``yes``, or ``no`` to overrule a file. ``-nVALUE`` and ``-n=VALUE`` have one meaning; a
-    long name may be abbreviated as long as it is unambiguous. Words after ``--`` are no options,
-    and ``-`` is not an option.
+    value, ``yes``, or ``no`` to overrule the configuration file. ``-nVALUE`` and ``-n=VALUE`` have
+    one meaning; a long name may be abbreviated as long as it is unambiguous. Words after ``--`` are
+    no options, and ``-`` is not an option.
 
     Raises
     ------
@@ -185,7 +185,10 @@ def _words(
 
 
 def _by_name(arguments: Sequence[str], table: Sequence[Option] | None) -> dict[str, Option]:
-    """Return name -> option; the common table is only loaded if a word may be an option."""
+    """Return name -> option of `table`; None stands for the options of requests.
+
+    The options of requests are only loaded if one of `arguments` may be an option.
+    """
     if table is None:
         if not any(word.startswith("-") for word in arguments):
             return {}

@@ -37,7 +37,9 @@ SEARCH_SECONDS = 5.0
 """The work of an exact search, in seconds of an idle machine, if no longer time limit is set."""
 
 OPTIMAL_WORK_FACTOR = 12
-"""The factor of the work of planners' exact searches with ``--optimal``: one minute each."""
+"""The factor by which ``--optimal`` multiplies the work of each exact search of a planner.
+
+Such a search then takes about a minute."""
 
 PLANNING_SECONDS = 600.0
 """The default time limit of a planner, in seconds."""
@@ -208,7 +210,7 @@ class Settings:
 
     @property
     def thoroughness(self) -> int:
-        """Return the factor of the work that exact searches of a planner may do."""
+        """Return the factor of the work of each exact search of a planner; 1 by default."""
         return OPTIMAL_WORK_FACTOR if self.optimal else 1
 
 

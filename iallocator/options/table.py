@@ -55,7 +55,9 @@ OPTION_GROUPS = CLUSTER, SELECTION, LIMITS, OUTPUT, EXECUTION, TUNING = (
 part that is considered; limits of the result; its output; the execution of a plan; the search."""
 
 MOST_KEY_ROUNDS = 10_000
-"""The most system rounds of placement keys; with more, rounds differ by less than 0.01 points."""
+"""The maximum of the option for the number of rounds in which system placement keys are scored.
+
+With more rounds, two rounds differ by less than 0.01 points."""
 
 MOST_RATIO = 1000
 """The highest memory ratio: MiB that may be allocated for each MiB of a node."""

@@ -194,7 +194,7 @@ def json_version(text: str) -> int:
 
 
 def score(text: str) -> float:
-    """Parse a number of either sign, or ``INFINITY``, or ``-INFINITY``."""
+    """Parse a score of Pacemaker: a number of either sign, ``INFINITY``, or ``-INFINITY``."""
     from iallocator.tags.pacemaker_scores import read_score
 
     try:
@@ -242,7 +242,7 @@ class Choice:
 
 
 class Several:
-    """Reads a list of some of a few words, separated by commas."""
+    """Reads a list of words, separated by commas, each of which must be one of a few words."""
 
     __slots__ = ("words",)
 

@@ -120,7 +120,7 @@ RATES = ("per_day", "per_day_lowest", "per_day_highest")
 TREND = (
     "group", "fit", "short of", "per day", "lowest", "highest", "full on", "earliest", "latest",
 )  # fmt: skip
-"""Titles of the rows of `trend_rows`."""
+"""Titles of the columns of the table with the rows of `trend_rows`."""
 
 TREND_NOTE = (
     "fit, per day: standard instances; the range is that of the trend, 90 %; "
@@ -187,9 +187,9 @@ def gain_of(purchase: Json) -> tuple[str, str]:
 
 
 def gained_in(purchase: Json) -> str:
-    """Return the groups that a purchase extends, with their instances before and after.
+    """Return the groups that a purchase extends, with the instances that fit before and after it.
 
-    The numbers of instances are left out if a filling was not finished.
+    The numbers of instances are left out if the time limit ended one of the counts.
     """
     if purchase["gain"] is None:
         return ", ".join(one["group"] for one in purchase["groups"])

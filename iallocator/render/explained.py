@@ -356,7 +356,7 @@ UNPAIRED = "could be "
 """The beginning of the reason of a node that could be used, if a second node could."""
 
 NAMED_DIFFERENCE_SHARE = 0.1
-"""The least share of a difference from which on its statistic is named in a sentence."""
+"""The share of a difference of scores from which on a statistic is named in the sentence on it."""
 
 SMALLEST_FIXED_NUMBER = 1e-6
 """The number below which numbers are printed with an exponent."""

@@ -180,7 +180,7 @@ def _changes(case: Case, stored: object, answered: Answered, keys: Sequence[str]
 
 
 def _texts(case: Case, answered: Answered) -> tuple[tuple[str, str], ...]:
-    """Return (path, new content) of the files with texts of a case."""
+    """Return (path, new content) for each file of a case with a text: stderr, stdout, status."""
     return (
         (case.stderr, answered.stderr),
         (case.stdout, answered.stdout),

@@ -52,7 +52,7 @@ class Plugin:
         return gzip.decompress(raw) if kind.endswith(".gz") else raw
 
     def call(self, number: int) -> dict[str, Any]:
-        """Return the last log line of the call with this number."""
+        """Return the facts that were recorded at the end of the call with this number."""
         found: dict[str, Any] = json.loads(self.kept(number, "call.json"))
         return found
 

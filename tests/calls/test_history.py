@@ -102,7 +102,7 @@ def test_history_filters_calls(words: tuple[str, ...], numbers: list[int], desk:
 
 
 def test_history_lists_damaged_calls(desk: Desk) -> None:
-    """`history` lists calls with damaged files without the damaged facts."""
+    """`history` lists a call with a damaged file, and leaves out its damaged facts."""
     (desk.calls / "000001.call.json").write_text("[3]")
     damaged = '{"time": "x", "seconds": [], "type": {}, "remarks": [1], "error": "no", "pid": 4}'
     (desk.calls / "000002.call.json").write_text(damaged)
@@ -224,7 +224,7 @@ def test_entry_that_is_not_a_file_is_ignored(desk: Desk) -> None:
 def test_history_of_a_folder_without_calls_fails(
     words: tuple[str, ...], tmp_path: Path, capsys: Capture
 ) -> None:
-    """`history` of a folder without calls ends with an error, as it is probably wrong."""
+    """`history` of a folder without calls ends with an error: it is probably the wrong folder."""
     (tmp_path / "notes.txt").write_text("no call")
     assert main(["history", *words, str(tmp_path)]) == 2
     streams = capsys.readouterr()

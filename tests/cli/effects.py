@@ -153,7 +153,7 @@ NOTED = {
     "--capture-days": Effect(NEW, "--capture-days=0", ("--capture={folder}",),
                              {"000007.args": ""}),
 }  # fmt: skip
-"""Files of recorded calls; the option deletes the older one of two calls."""
+"""Options that record calls, with their effects: a file, or the deletion of an older call."""
 
 CALLS = {
     "000001.request.json.gz": json.dumps(NEW),

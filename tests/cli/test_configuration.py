@@ -52,7 +52,10 @@ def desk(tmp_path: Path, capsys: Capture) -> Desk:
 
 
 def test_file_sets_options_that_no_other_source_sets(desk: Desk) -> None:
-    """A setting in the file is overridden by tags, and tags by the command line; `no` clears."""
+    """Tags override the configuration file, and the command line overrides tags and the file.
+
+    ``--optimal=no`` clears a flag that the file sets.
+    """
     desk.put(cluster_tags=["iallocator:strategy:affinity"])
     text = 'n1 = "off"\nstrategy = "pacemaker-minimal"\ntop = 3\noptimal = true\nseed = 4\n'
     found = desk.settings(text, "--top=5", "--optimal=no")
@@ -88,7 +91,10 @@ def test_file_changes_answers_of_requests_and_their_explanations(desk: Desk) -> 
 def test_n1_follows_the_source_with_the_highest_precedence(
     text: str, words: tuple[str, ...], expected: str, desk: Desk
 ) -> None:
-    """--compat hail implies hail's N+1, whatever the configuration file has for N+1."""
+    """The mode of N+1 is the one of the command line, else of the file, else of --compat hail.
+
+    `--compat hail` on the command line precedes a mode in the file.
+    """
     assert desk.settings(text, *words)["n1"][0] == expected
 
 

@@ -170,7 +170,7 @@ def test_plan_that_reaches_its_limit_of_moves_names_the_option(most: int, output
 
 
 def test_evacuation_without_a_node_to_leave_says_so() -> None:
-    """An evacuation without a node to leave reports that."""
+    """If no node is offline or drained, `balance --evac-mode` gives that as the reason."""
     reason = "no node of the group is offline or drained (--evac-mode)"
     assert reason in printed("balance", "--evac-mode", "-t", str(TEXT))
     node = "-O" + TEXT.read_text().split("\n\n")[1].split("|")[0]

@@ -53,9 +53,9 @@ def tagged(document: Json) -> Json:
 
 
 def test_every_command_that_takes_the_option_is_tried() -> None:
-    """Every command with --exclusion-tags has a case in this module.
+    """Every command with --exclusion-tags, except `replay`, is tested with that option.
 
-    Cases stored for replay have options of their own.
+    `replay` takes the options of a request from the stored case.
     """
     assert set(EXCLUDED) - {""} == {c for c in COMMANDS if accepted(c, OPTION)} - {"replay"}
 

@@ -225,7 +225,7 @@ def test_explain_move_lists_its_steps_in_order() -> None:
 
 
 def test_explain_move_has_headings_for_choice_and_offer() -> None:
-    """`explain` has headings for the choice of the group and for the offer of another one."""
+    """`explain` has headings for the choice of the group and for the offer of another group."""
     found = lines(request_of("node-evacuate", {"default": 2, "spare": 2}))
     assert "Other groups for drbd" in found
     assert "Choice of the group for drbd" in found
@@ -252,7 +252,7 @@ def test_explain_node_has_the_reason_against_that_node() -> None:
 
 
 def test_explain_node_of_a_later_group_has_the_decision_between_groups() -> None:
-    """`explain --node` says that a node in a later group could host the instance."""
+    """`explain --node` says that a node in a group of lower rank could host the instance."""
     found = lines(SCARCE, "--node=node4")
     assert any(line.startswith("node4  possible  score ") for line in found)
     assert any(line.startswith("Its group comes later: ") for line in found)
@@ -270,7 +270,7 @@ def test_explain_node_of_a_later_group_has_the_decision_between_groups() -> None
     ],
 )
 def test_explain_node_where_another_group_is_offered_has_one_row(name: str, row: str) -> None:
-    """`explain --node` has one row from the comparison of all groups if another is offered."""
+    """If an answer offers another group, `explain --node` has exactly one row about the node."""
     case = command.ROOT / "fixtures" / "node-evacuate" / "remote-offer" / "request.json"
     found = lines(case.read_bytes(), f"--node={name}")
     (line,) = [line for line in found if line.startswith((f"{name} ", "Out:"))]
@@ -278,7 +278,7 @@ def test_explain_node_where_another_group_is_offered_has_one_row(name: str, row:
 
 
 def test_explain_node_of_a_group_that_was_not_queried_reports_it() -> None:
-    """`explain --node` reports a group that was not searched, as there was one candidate group."""
+    """`explain --node` reports that the group of the node was not searched, and why."""
     named = {**SCARCE, "request": {**SCARCE["request"], "group_name": "default"}}
     assert "Out: only group default is asked for" in lines(named, "--node=node4")
     found = lines(request_of("relocate", {"default": 4, "spare": 3}), "--node=node6")

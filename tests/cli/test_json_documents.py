@@ -192,7 +192,7 @@ def test_frozen_time_that_is_no_number_is_rejected(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(("value", "status"), [("1", 0), ("2", 0), ("3", 2), ("old", 2)])
 def test_version_of_documents_is_1_or_2(value: str, status: int) -> None:
-    """`--json` accepts 1 and 2 as version, and names them otherwise."""
+    """`--json` accepts the versions 1 and 2; the error about another version names both."""
     done = run("show", f"--json={value}", CLUSTER)
     assert done.returncode == status
     assert status == 0 or b"--json: expected 1 or 2" in done.stderr

@@ -156,7 +156,10 @@ def test_answers_about_odd_names_print_their_codes(
 
 
 def test_errors_about_odd_names_are_one_line(tmp_path: Path, capsys: Capture) -> None:
-    """An error about an odd name is one line, from a document or from the command line."""
+    """An error about a name with control characters is one line.
+
+    The name is in a document or on the command line.
+    """
     document = allocate(cluster(2))
     document["nodes"]["node" + EVIL] = {"group": EVIL}
     (tmp_path / "doc").write_bytes(as_bytes(document))
@@ -186,7 +189,7 @@ def test_machine_readable_uuid_with_a_quote_stays_one_word(tmp_path: Path, capsy
 def test_short_names_in_a_file_of_loads_count_as_whole_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`-U` accepts short names; it rejects ambiguous names and reports unknown ones."""
+    """`-U FILE` accepts short names of instances; it rejects ambiguous and reports unknown ones."""
     held = {
         "a.example.com": instance("node1", "node2"),
         "b.example.com": instance("node1", "node3"),

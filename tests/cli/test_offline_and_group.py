@@ -127,7 +127,7 @@ def test_request_for_existing_instances_keeps_to_the_group() -> None:
 
 
 def printed_error(*words: str) -> str:
-    """Return the message about an invalid question on the cluster of this module."""
+    """Return the error message of a command with the arguments `words` about `SCENARIO`."""
     done = run(*words, stdin=as_bytes(SCENARIO))
     assert done.returncode == 2
     return done.stderr.decode()

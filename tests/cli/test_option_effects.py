@@ -84,7 +84,7 @@ def output_of(
 
 @contextlib.contextmanager
 def _always_the_same_repairs() -> Iterator[None]:
-    """Give records of repairs fixed times and numbers for the time of a block."""
+    """Return a ``with`` block in which records of repairs have fixed times and numbers."""
     numbers = count(1)
     with (
         mock.patch.object(repairs, "uuid4", side_effect=lambda: UUID(int=next(numbers))),

@@ -61,7 +61,7 @@ NUMBERED = [
 
 
 def effect_of(command: str, option: Option) -> Effect:
-    """Return an effect of `option` on `command`; `ask` and `replay` use those of others."""
+    """Return a document and arguments with which `command` can be run with `option`."""
     name = option.names[0]
     if (command, name) in EFFECTS:
         return EFFECTS[command, name]
@@ -120,14 +120,17 @@ def test_option_at_both_ends_of_its_range_is_accepted_and_beyond_them_rejected(
 
 
 def in_request(key: str, value: object) -> Json:
-    """Return the answer to a relocation request with this key."""
+    """Return the answer to a relocation request with a member `key` of the given `value`."""
     document = cluster(instances={"a": instance("node1", "node2")})
     asked = {"type": "relocate", "name": "a", "relocate_from": ["node2"], "required_nodes": 1}
     return respond({**document, "request": {**asked, key: value}})
 
 
 def in_tag(key: str, value: object, of_group: bool) -> Json:
-    """Return the answer to a relocation with this tag on the cluster or on the group."""
+    """Return the answer to a relocation request if a tag sets the option `key` to `value`.
+
+    The tag is on the node group if `of_group`, otherwise on the cluster.
+    """
     document = cluster(instances={"a": instance("node1", "node2")})
     tags = [f"iallocator:{key}:{value}"]
     if of_group:

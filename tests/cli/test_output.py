@@ -107,7 +107,7 @@ def test_moves_that_are_cut_are_the_last_ones_and_the_summary_is_first(shown: Sh
 
 
 def test_nodes_of_a_campaign_are_cut_on_a_terminal(shown: Shown) -> None:
-    """On a terminal, the nodes of a group of a campaign are cut, unless an option is given."""
+    """On a terminal, `maintain` shortens the list of nodes in a group, unless --all is given."""
     document = cluster(60)
     text = plain(shown("maintain", "--force", document=document))
     assert len(text.splitlines()) < 25
@@ -159,7 +159,7 @@ def test_notation_of_hbal_for_steps_is_used_only_with_compat_hail() -> None:
 
 
 def test_reboot_is_a_table_and_without_titles_lines_for_scripts() -> None:
-    """`reboot` prints a table of groups, and plain lines for scripts without titles."""
+    """`reboot` prints a table of groups; with --no-headers, it prints plain lines for scripts."""
     document = unbalanced(4, nodes=4)
     text = printed("reboot", "--force", "--n1=off", document=document)
     assert re.match(r"4 nodes to reboot in \d groups?, \d+ moves? away from them\n", text)

@@ -231,7 +231,7 @@ def test_replay_with_junit_writes_each_result(case: Path, tmp_path: Path) -> Non
 
 
 def test_replay_on_a_plain_terminal_still_prints(case: Path) -> None:
-    """`replay` replaces the arrow on a terminal that cannot print it."""
+    """If the terminal cannot print the arrow between two values, `replay` prints ``?`` instead."""
     change(case, success=False)
     done = replay(case, PYTHONIOENCODING="ascii")
     assert "success: false ? true" in done.stdout

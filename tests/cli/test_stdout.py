@@ -438,7 +438,7 @@ def test_two_documents_on_stdout_are_rejected(words: str, option: str, other: st
 def test_output_file_named_stdout_is_written_to_stdout(
     tmp_path: Path, loud: dict[str, str]
 ) -> None:
-    """An output file /dev/stdout follows the table, if stdout is a file."""
+    """With `--graph=/dev/stdout`, the drawing follows the plan, if stdout is a pipe or a file."""
     lay_out(evacuation(0, "rbd", "all"), tmp_path)
     for target in (subprocess.PIPE, (tmp_path / "out").open("wb")):
         done = run_process(

@@ -37,7 +37,7 @@ def closing(*streams: str) -> dict[str, Any]:
 
 
 def laid_out(command: str, folder: Path) -> list[str]:
-    """Write the files of a command, with names in several scripts; return its arguments."""
+    """Write the files of a command, with names in several alphabets; return its arguments."""
     case = fitting_case(command, [])
     for name, raw in case.files.items():
         (folder / name).parent.mkdir(exist_ok=True)

@@ -347,7 +347,7 @@ def test_time_limit_reached_before_planning_leaves_a_document(
 def test_page_of_a_plan_without_time_lists_what_is_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page of a plan without time lists unchecked nodes, and calls nothing healthy."""
+    """If the time is up, the page of a plan says that the failures of nodes are not analysed."""
     monkeypatch.setattr(Deadline, "over", lambda self: True)
     file, page = tmp_path / "document.json", tmp_path / "page.html"
     file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
@@ -360,7 +360,7 @@ def test_page_of_a_plan_without_time_lists_what_is_not_checked(
 def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
     command: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page of a large cluster without time names its missing parts, and has no dead links."""
+    """If the time is up, the page of a large cluster names its missing parts; no link is dead."""
     monkeypatch.setattr(
         cluster_facts, "PAGE_SECONDS_PER_NODE", 1.0 if late else 0.01
     )  # 8 seconds for all, or 0.08
@@ -379,7 +379,7 @@ def test_page_of_a_large_cluster_without_time_leaves_out_its_largest_parts(
 def test_late_folder_of_pages_leaves_out_the_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`report` without time writes the page of constraints with a note that they are omitted."""
+    """If the time is up, `report` writes a note instead of constraints on the page about these."""
     monkeypatch.setattr(cluster_facts, "PAGE_SECONDS_PER_NODE", 1.0)
     file, folder = tmp_path / "document.json", tmp_path / "pages"
     file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
@@ -391,7 +391,7 @@ def test_late_folder_of_pages_leaves_out_the_rules(
 def test_late_page_leaves_out_many_steps_and_reasons_that_take_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A late page omits many steps and slow reasons; the moves stay."""
+    """A page that is written after the time limit lists moves, but omits steps and slow reasons."""
     monkeypatch.setattr(cluster_facts, "PAGE_SECONDS_PER_NODE", 10**6)
     monkeypatch.setattr(transitions, "MOST_LATE", 3)
     monkeypatch.setattr(plan, "changes_of_moves", lambda state, moves, _: [None for _ in moves])

@@ -69,7 +69,7 @@ def test_option_of_another_form_of_show_is_rejected(
 def test_master_as_the_name_of_a_node_is_a_clear_error(
     command: str, path: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A source given as the node name "master" is rejected with the option for the master."""
+    """If `--master` is used for the name of the master node, the error names `--master-node`."""
     assert main([command, "--master", "node1", path]) == 2
     assert "for the master node, write --master-node node1" in capsys.readouterr().err
     assert main([command, "--master", "localhost:1"]) == 2

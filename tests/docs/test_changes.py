@@ -18,7 +18,7 @@ from tests.docs.test_manual import ROOT, blocks
 MARK = "console run: after the change of this page"
 
 Change = tuple[str, str]
-"""A file of the package, and the text in front of which the code of the page is added."""
+"""A file of the package, and the text in front of which the code of the how-to is added."""
 
 CHANGES: dict[str, tuple[Change, ...]] = {
     "write-a-limit": (
@@ -32,7 +32,7 @@ CHANGES: dict[str, tuple[Change, ...]] = {
 
 
 def code_of(name: str, text: str) -> list[str]:
-    """Return the code that the page adds to the files in `CHANGES`."""
+    """Return the blocks of code that the how-to `name`, with this `text`, adds to files."""
     if name == "write-a-strategy":
         lines = re.findall(r"(?m)^Add the line `(.*?)`", text)
         return [f"    {line},\n" for line in lines]
@@ -42,7 +42,10 @@ def code_of(name: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_change_of_a_how_to_leads_to_the_output_on_its_page(name: str, tmp_path: Path) -> None:
-    """After the change of the page, its command prints what the page shows; ... is left out."""
+    """With the code of a how-to in the package, the command of the page has the shown output.
+
+    ``...`` in the shown output stands for any text.
+    """
     page = ROOT / f"docs/how-to/{name}.md"
     text = page.read_text()
     package = tmp_path / "iallocator"

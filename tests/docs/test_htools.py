@@ -28,7 +28,7 @@ def known(tool: str) -> set[str]:
 
 @pytest.mark.parametrize(("names", "tools", "here"), ROWS, ids=[row[0] for row in ROWS])
 def test_option_of_htools_with_equal_meaning_is_accepted(names: str, tools: str, here: str) -> None:
-    """Each command accepts the options of the htools program that have equal meaning."""
+    """Each command accepts the options that have equal meaning in its program of htools."""
     for tool in tools.split(", "):
         if here.startswith("no:") or f"no for {tool}" in here:
             continue

@@ -59,7 +59,10 @@ def test_every_extra_is_in_the_one_for_all() -> None:
 
 
 def test_folders_of_calls_and_loads_are_the_same_in_package_and_manual() -> None:
-    """The package creates the folders that the manual names, for root only."""
+    """The Debian package creates the folders for captured calls and loads, for root only.
+
+    Their names are those in the manual.
+    """
     made = re.findall(r"^install -d -m 700 (.*)$", (ROOT / "tools/make-deb").read_text(), re.M)
     assert len(made) == 1
     created = re.findall(r'"\$root(/[^"]*)"', made[0])

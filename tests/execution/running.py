@@ -195,7 +195,10 @@ class Running:
 
 @contextmanager
 def running(folder: Path, answers: Json | None = None) -> Iterator[Running]:
-    """Yield a running cluster that answers at the socket `path`."""
+    """Yield a running cluster that answers at a socket in `folder`.
+
+    `answers`: groups, nodes and instances as RAPI reports them; None for a small usual cluster.
+    """
     cluster = Running(rapi_answers() if answers is None else answers)
     with fake_luxi(folder, cluster.answer) as server:
         cluster.path = server.path

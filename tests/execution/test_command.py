@@ -205,7 +205,7 @@ def test_instance_that_moved_meanwhile_is_not_moved(tmp_path: Path, capsys: Capt
 def test_node_that_is_switched_on_first_is_moved_to(tmp_path: Path, capsys: Capture) -> None:
     """An execution moves instances to a node that a person has powered on meanwhile.
 
-    An offline node reports no free capacity.
+    The plan was made without the free capacity of this node, because an offline node reports none.
     """
     answers = shared_cluster()
     standby = answers["nodes"][2]

@@ -127,7 +127,7 @@ def _damaged(line: Json, place: tuple[Any, ...], rng: Random) -> Json:
 def test_damaged_line_of_a_journal_is_one_clear_message(
     line: int, tmp_path: Path, capsys: Capture
 ) -> None:
-    """A journal with a missing or wrong value is rejected in one line, or does no harm."""
+    """A journal with a wrong or missing value causes no traceback; an error has one line."""
     rng = Random(line)
     with running(tmp_path, shared_cluster()) as scenario:
         journal = tmp_path / "journal"

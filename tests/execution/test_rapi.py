@@ -126,14 +126,17 @@ class RapiResources:
 
 @pytest.fixture(autouse=True)
 def _without_pauses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip the pauses between two queries of a job, too."""
+    """Let a test not pause between two queries of a job, nor in the places of `own_locks`."""
     monkeypatch.setattr("iallocator.execution.queue_access.pause", lambda seconds: None)
 
 
 def test_plan_is_executed_one_opcode_at_a_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Through RAPI, a job is submitted when its dependencies have ended; power is manual."""
+    """Through RAPI, a job is submitted when its dependencies have ended.
+
+    A person powers the nodes off.
+    """
     cluster = Running(shared_cluster())
     with fake_rapi(tmp_path, RapiResources(cluster).reply) as server:
         words = ["squeeze", f"-m{server.address}", f"--cacert={server.cacert}", "-X"]

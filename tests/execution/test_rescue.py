@@ -37,7 +37,7 @@ OOB = "/usr/bin/oob"
 
 @pytest.fixture(autouse=True)
 def silent_addresses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Let only the addresses in the returned set not answer a ping."""
+    """Let every address answer a ping, except those in the returned set."""
     silent = {"192.0.2.2"}
     monkeypatch.setattr(
         "iallocator.execution.dead_node.answers_ping", lambda address: address not in silent
@@ -200,7 +200,7 @@ def test_second_silent_node_must_be_marked_first(tmp_path: Path, capsys: Capture
 
 
 def test_failed_fencing_stops_the_rescue(tmp_path: Path, capsys: Capture) -> None:
-    """If fencing fails, `rescue` fails no instance over; --resume continues when it works."""
+    """If fencing fails, `rescue` fails no instance over; --resume tries the fencing again."""
     with running(tmp_path, sick(oob_program=OOB)) as scenario:
         scenario.broken_power.add("node2")
         assert rescued(tmp_path, scenario) == 1

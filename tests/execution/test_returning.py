@@ -46,7 +46,7 @@ def at(connection: str, folder: Path, answers: Json) -> Iterator[tuple[Running, 
 
 
 def standby_cluster(oob: str = "") -> tuple[Json, Json]:
-    """Return a nearly full cluster with a third node that is off, and its later report."""
+    """Return a nearly full cluster in which node3 is off, and the amounts of node3 if it is on."""
     answers = shared_cluster()
     answers["instances"].append({**answers["instances"][0], "name": "i4"})
     answers["nodes"][0]["mfree"] -= 2048

@@ -1,4 +1,4 @@
-"""Test `undo` with -X: it moves the instances of a journal back, and no others."""
+"""Test `--undo JOURNAL -X`: it moves the instances of a journal back, and no others."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ PLANNERS = {
 def test_undone_plan_leaves_everything_where_it_was(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """After undo is executed, every instance is where it was before the plan.
+    """After `--undo` is executed, every instance is where it was before the plan.
 
-    `undo` copies at most as much as the plan, as only nodes without the disks receive them.
+    The way back copies at most as much as the plan, as only nodes without the disks receive them.
     """
     answers, words = PLANNERS[command]
     journal = str(tmp_path / "journal")
@@ -71,7 +71,7 @@ def test_undone_plan_leaves_everything_where_it_was(
 
 
 def test_undo_moves_only_what_the_journal_has_moved(tmp_path: Path, capsys: Capture) -> None:
-    """`undo` moves back only what the journal has moved.
+    """`--undo` moves back only the instances that the execution in the journal has moved.
 
     An instance with a failed job stays where another user has moved it.
     """
@@ -91,7 +91,7 @@ def test_undo_moves_only_what_the_journal_has_moved(tmp_path: Path, capsys: Capt
 def test_instance_that_may_not_return_stays_with_its_reason(
     tmp_path: Path, capsys: Capture
 ) -> None:
-    """`undo` reports an instance that cannot return, with the reason and status 1."""
+    """`--undo` reports an instance that cannot return, with the reason and status 1."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, rapi_answers()) as scenario:
         main(["balance", f"-L{scenario.path}", "-X", f"--journal={journal}"])
@@ -109,7 +109,7 @@ def test_instance_that_may_not_return_stays_with_its_reason(
 
 
 def test_undo_omits_only_moves_that_violate_a_limit(tmp_path: Path, capsys: Capture) -> None:
-    """If some instances lack memory on their old nodes, `undo` moves the others back."""
+    """If some instances lack memory on their old nodes, `--undo` moves the others back."""
     journal = str(tmp_path / "journal")
     with running(tmp_path, shared_cluster()) as scenario:
         words = ["compress", "--restrict-allocation-to=node4,node5"]
@@ -134,7 +134,7 @@ def test_undo_omits_only_moves_that_violate_a_limit(tmp_path: Path, capsys: Capt
 def test_option_without_effect_with_undo_is_rejected(
     words: tuple[str, ...], output: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """`undo` rejects options of searches, as it makes none."""
+    """`--undo` makes no search, and rejects the options of searches."""
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
     assert main(["balance", "--undo=nowhere", *words, str(path)]) == 2
@@ -142,7 +142,7 @@ def test_option_without_effect_with_undo_is_rejected(
 
 
 def test_undo_of_another_file_is_reported_in_one_line(tmp_path: Path, capsys: Capture) -> None:
-    """`undo` reports a file that is no journal in one line, with exit status 2."""
+    """`--undo` reports a file that is no journal in one line, with exit status 2."""
     path = tmp_path / "document"
     path.write_bytes(as_bytes(cluster(2)))
     assert main(["balance", f"--undo={path}", str(path)]) == 2

@@ -228,7 +228,7 @@ def test_explanation_of_a_node_outside_the_restriction_has_the_reason() -> None:
 
 
 def test_failure_not_tolerated_before_is_marked_with_strict() -> None:
-    """With strict, a failure that was not tolerated before the placement is marked."""
+    """With --n1 strict, the explanation marks failures that were not tolerated before either."""
     lost = {"a": instance("node1", memory=6000), "b": instance("node2", memory=6000)}
     request = allocate_rbd(cluster(nodes=2, instances=lost), memory=100)
     (group,) = only_decision(request, "--n1", "strict").groups

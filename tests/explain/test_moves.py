@@ -42,7 +42,10 @@ def entries(found: Explanation) -> Iterator[tuple[Decision, dict[str, Any]]]:
 
 
 def taken(entry: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
-    """Return the executed part of an entry: with --inter-group, the offer of another group."""
+    """Return the executed part of an entry of ``solutions``.
+
+    With --inter-group, that can be the offer of another group.
+    """
     elsewhere: dict[str, Any] = entry.get("remote", entry) if "--inter-group" in options else entry
     return elsewhere
 
@@ -383,7 +386,7 @@ def test_multi_allocate_one_without_room_leaves_the_others() -> None:
 
 
 def test_multi_allocate_statistics_are_those_of_each_instance() -> None:
-    """In a batch, the statistics of an instance begin with those after the previous one."""
+    """In a batch, the initial statistics of an instance are those after the previous instance."""
     base = allocate_rbd(cluster(3), memory=500)["request"]
     wanted = [{**base, "name": name} for name in ("a", "b")]
     request = {**cluster(3), "request": {"type": "multi-allocate", "instances": wanted}}

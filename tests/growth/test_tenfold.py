@@ -136,5 +136,5 @@ def test_growth_of_time_and_memory_is_bounded(
 
 
 def test_reasons_are_about_rows_of_the_table() -> None:
-    """Each reason for growth is about an existing row of the table."""
+    """Each stated reason for a growth of time is about an existing row of the measurements."""
     assert all(title in DIMENSIONS and path in PATHS | REPAIR for title, path in REASONS)

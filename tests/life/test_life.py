@@ -108,7 +108,7 @@ def test_table_and_picture_name_every_policy() -> None:
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Register the rankings as strategies for one test."""
+    """Register the rankings of the simulation as strategies for one test."""
     before = dict(STRATEGIES)
     install()
     yield
@@ -136,13 +136,13 @@ def cluster_document(*used: int, cpus: tuple[int, ...] = (), **request: Any) -> 
 
 
 def test_best_fit_chooses_the_fullest_node_with_capacity() -> None:
-    """Best fit chooses the fullest node with capacity for the instance."""
+    """The ranking best fit chooses the fullest node with capacity for the instance."""
     assert chosen(cluster_document(1000, 8000, 4000, memory=1500), "best-fit") == ["node2"]
     assert chosen(cluster_document(1000, 8000, 4000, memory=2500), "best-fit") == ["node3"]
 
 
 def test_dot_product_multiplies_requested_and_free_amounts() -> None:
-    """The dot product chooses the node with free amounts like those requested."""
+    """The ranking by dot product chooses the node with free amounts like those requested."""
     cpus = (40, 2)
     assert chosen(cluster_document(2000, 6000, cpus=cpus, memory=3000, vcpus=1), "dot-product") == [
         "node1"
@@ -182,7 +182,7 @@ LIVED = Outcome(800, 108, 2, 3584, 0.875, 3734.25, 0.5, 3)
 
 
 def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
-    """Records that are stored in a file are read back from it; other jobs have none there."""
+    """Results of simulations in a file are read back; other simulations have no result there."""
     path = tmp_path / "lives.jsonl"
     Records(path).add(ONE, LIVED)
     Records(path).add(ONE._replace(seed=1), LIVED._replace(rejected=9))
@@ -196,7 +196,7 @@ def test_records_kept_in_a_file_are_read_from_it(tmp_path: Path) -> None:
 
 
 def test_records_without_a_file_are_kept_in_memory() -> None:
-    """Records without a file are sorted by policy and seed, in the order of the requested jobs."""
+    """Results that are kept in memory are sorted by policy and seed, as they are requested."""
     records = Records(None)
     jobs = [ONE._replace(policy=policy, seed=seed) for seed in (1, 0) for policy in ("b", "a")]
     for number, job in enumerate(jobs):
@@ -207,7 +207,7 @@ def test_records_without_a_file_are_kept_in_memory() -> None:
 
 
 def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Path) -> None:
-    """Records without members that were added later get default values."""
+    """A stored result of a simulation that lacks newer members is read with default values."""
     path = tmp_path / "lives.jsonl"
     outcome = {k: v for k, v in LIVED._asdict().items() if k not in ("calm", "broken")}
     path.write_text(json.dumps({"life": list(ONE), "outcome": outcome}) + "\n")
@@ -217,7 +217,7 @@ def test_records_of_lives_without_later_members_have_their_defaults(tmp_path: Pa
 def test_program_simulates_only_missing_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The program simulates only lives without a stored result."""
+    """`python -m benchmarks.life` runs only simulations that have no stored result."""
     lived: list[Job] = []
 
     def lives(job: Job) -> Outcome:
@@ -247,7 +247,7 @@ def test_program_simulates_only_missing_lives(
 def test_program_reports_an_invalid_argument_with_the_valid_ones(
     word: str, reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The program rejects an invalid argument with the valid ones, and simulates nothing."""
+    """`python -m benchmarks.life` rejects an invalid argument, and names the valid ones."""
     with pytest.raises(SystemExit) as ended:
         program.main([word])
     assert ended.value.code == 2

@@ -243,7 +243,7 @@ def test_page_of_a_command_is_well_formed_and_runs_in_a_browser(
 
 
 def test_page_of_capacity_has_tolerated_failures_and_the_end(write: Write) -> None:
-    """The page of capacity has failures, score and groups before and after, and why it ended."""
+    """The page of capacity has problems, failures, score and groups, and the nearest candidate."""
     text = write(
         "capacity", allocate(cluster(3)), "--standard-alloc=30g,1g,1", "--n1=off"
     ).read_text()
@@ -264,7 +264,10 @@ def test_page_of_capacity_counts_new_instances_by_group(write: Write) -> None:
 
 
 def test_page_of_capacity_has_the_forecast(write: Write, tmp_path: Path) -> None:
-    """The page of capacity lists the forecast by order, with the median."""
+    """The page of `capacity --replay` has the median of the requests that fit, and each rejection.
+
+    The requests of the folder are repeated in several orders.
+    """
     (tmp_path / "past").mkdir()
     asked = allocate_rbd(cluster(2, memory=8000), memory=2500)
     (tmp_path / "past" / "one.json").write_bytes(as_bytes(asked))

@@ -19,7 +19,7 @@ EVIL = "<img src=x onerror=alert(1)>"
 
 
 def racked(memory: int = 8192, **members: Any) -> Any:
-    """Return a cluster of two groups and two racks, with one node that cannot fail."""
+    """Return a cluster of two groups; the nodes of the first one are in two racks."""
     held = {
         "db": instance("node1", "node2", memory=6000),
         EVIL: instance("node1", "node3", memory=1000),

@@ -70,9 +70,9 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
 
 @pytest.mark.parametrize("parted", [False, True])
 def test_repair_of_a_violated_spread_stays_in_its_group(parted: bool) -> None:
-    """An instance that must be in another group than `b` is repaired where its disks are.
+    """An instance that must not be in one group with `b` is repaired in the group of its disks.
 
-    Its group is also that of `b`, unless they are `parted`.
+    `b` is in this group, too; with `parted`, it is in another group.
     """
     document = cluster({"default": 4, "far": 3})
     spread = "iallocator:separate:must:web:group"
@@ -91,7 +91,10 @@ def test_repair_of_a_violated_spread_stays_in_its_group(parted: bool) -> None:
 
 
 def test_repair_that_creates_disks_anew_stays_in_the_group_of_a_violated_spread() -> None:
-    """An instance without any disk left is created again in its group, beside the other one."""
+    """An instance without any disk left is created again in the group that it was in.
+
+    Another instance that must not be in one group with it is there, too.
+    """
     document = cluster({"default": 3, "far": 3})
     spread = "iallocator:separate:must:web:group"
     document["instances"] = {

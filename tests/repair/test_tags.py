@@ -36,7 +36,10 @@ def test_permission_nearest_tag_counts(
     own: tuple[str, ...], group: tuple[str, ...], cluster: tuple[str, ...], upto: str,
     suspended: float,
 ) -> None:  # fmt: skip
-    """Of several permissions on one object, the least destructive one applies."""
+    """The permission of the nearest object applies: the instance, else its group, else the cluster.
+
+    Of several permissions on one object, the least destructive one applies.
+    """
     home = Group(0, "uuid", "g", Policy(), tags=[PREFIX + tag for tag in group])
     nodes = [Node("a", home), Node("b", home)]
     instance = _instance(*own)

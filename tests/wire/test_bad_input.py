@@ -111,7 +111,7 @@ def test_command_number_with_thousands_of_digits_is_rejected() -> None:
 @pytest.mark.parametrize("name", ["a\nb", "a\rb\x1b[31m\x00", "\u2028\u202e", "é", "x" * 100_000])
 @pytest.mark.parametrize("place", ["key", "value"])
 def test_command_odd_names_stay_on_one_line(name: str, place: str) -> None:
-    """Odd names in errors cannot break the line, control the terminal, or fill the screen."""
+    """Control characters and long names in errors cannot break a line or control the terminal."""
     changed = base("modern", "allocate")
     if place == "key":
         changed["nodes"][name] = {"group": 5}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["capacity"]
 
 RUNS = (("tiered", "In tiers"), ("standard", "Of the standard size"))
-"""Key of a filling in the document -> the title of the filling."""
+"""Key of a count of instances in the document -> the title of this count on the page."""
 
 
 def capacity(document: Json, facts: Json, page: PageView) -> None:
@@ -155,7 +155,7 @@ def _sizes(document: Json) -> Grid:
 
 
 def _sums(document: Json) -> Grid:
-    """Return a table of the amounts used, free and available before and after each filling."""
+    """Return a table of the amounts used, free and available, now and when the cluster is full."""
     grid = Grid(
         "When", numeric("Instances"), numeric("Memory used"), numeric("free"), numeric("available"),
         numeric("Disk used"), numeric("free"), numeric("Virtual cpus used"), numeric("free"),

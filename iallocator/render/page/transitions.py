@@ -41,7 +41,7 @@ COPIES = {"migrate": "memory", "replace-disks": "disk", "move": "disk", "create"
 """Kind of a step -> the resource of the instance that it copies."""
 
 MOST_LATE = 200
-"""The most steps on a page for which the time is up."""
+"""The most steps that a page shows although the time is up."""
 
 __all__ = ["Chip", "Lane", "TimelineView", "add_transition", "estimate"]
 
@@ -173,7 +173,7 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
 
 
 def _span(times: tuple[float, float], end: float) -> Bar:
-    """Return the bar of a step that begins and ends at `times`; the last step ends at `end`."""
+    """Return the bar of a step that begins and ends at `times`; the whole plan ends at `end`."""
     begin, last = times
     left = round(100 * begin / end, 1)
     return Bar(left, max(round(100 * last / end, 1) - left, 1.0), "span")
