@@ -53,7 +53,7 @@ def test_limits_are_chosen_only_where_the_table_permits() -> None:
 
 
 def _outside() -> Iterator[tuple[str, ast.AST]]:
-    """Yield module and syntax of all modules that must not use the kernel."""
+    """Yield (module, syntax node) for all code of the modules that must not use the kernel."""
     yield from ((module, node) for module, node in nodes() if not _may_ask(module))
 
 

@@ -274,7 +274,7 @@ def settings_of(case: Case, seed: int) -> Settings:
 
 
 def compress_bound(seed: int, kind: str) -> Counted | None:
-    """Return the bound of compress, to 9 places; None if brute force gives up."""
+    """Return the bound of compress for a generated cluster; None if brute force gives up."""
     case = compress_case(seed, kind)
     best = largest_share(case)
     if best is None:
@@ -284,7 +284,7 @@ def compress_bound(seed: int, kind: str) -> Counted | None:
 
 
 def redistribute_bound(seed: int, kind: str) -> Counted | None:
-    """Return the bound of redistribute for a cluster; None if brute force gives up."""
+    """Return the bound of redistribute for a generated cluster; None if brute force gives up."""
     case = redistribute_case(seed, kind)
     best = fewest_unhealthy(case)
     if best is None:
@@ -326,7 +326,12 @@ COUNTED: dict[str, tuple[Callable[[int, str], Counted | None], Sequence[str]]] =
 def check_counted(
     case: tuple[str, str, int],
 ) -> tuple[str, int, str, float, bool] | None:
-    """Return kind, number, error of the bound, gap of the plan, and whether it is proved."""
+    """Check the bound of a planner that counts, for one cluster.
+
+    Return the kind and the number of the cluster, the error of the bound ("" for none), the gap
+    between plan and bound, and whether the plan is proved optimal. The result is None if brute
+    force gives up.
+    """
     planner, kind, seed = case
     found = COUNTED[planner][0](seed, kind)
     if found is None:
@@ -336,7 +341,12 @@ def check_counted(
 
 
 def check(case: tuple[str, int]) -> tuple[str, int, str, float, bool] | None:
-    """Return kind, number, error of the bound, gap of the plan, and whether it is proved."""
+    """Check the bound of balance for one cluster.
+
+    Return the kind and the number of the cluster, the error of the bound ("" for none), the gap
+    between plan and bound, and whether the plan is proved optimal. The result is None if the
+    cluster has too many placements.
+    """
     kind, seed = case
     for _, text in clusters(kind, [seed]):
         found = balance_bound(text, MODES[seed % len(MODES)], seed % 10 == 0)

@@ -270,7 +270,7 @@ WRONG: Any = (None, "x", -1.5, [], ["x"], [{}], {}, {"x": 1})
 @installed
 @pytest.mark.parametrize("part", ["groups", "nodes", "instances", "info", "ndparams", "beparams"])
 def test_wrong_answer_of_rapi_is_reported_as_by_the_original(part: str) -> None:
-    """A wrong answer of RAPI is reported with the words of the original."""
+    """A wrong answer of RAPI is reported with the words of the original program of htools."""
     rng = Random(part)
     parts = {"ndparams": "nodes", "beparams": "instances"}
     for _ in range(seeds(3, 100).stop):
@@ -293,7 +293,7 @@ def test_wrong_answer_of_rapi_is_reported_as_by_the_original(part: str) -> None:
 @installed
 @pytest.mark.parametrize("program", ["hbal", "hroller", "hsqueeze", "hscan", "hail"])
 def test_file_that_cannot_be_written_is_reported_as_by_the_original(program: str) -> None:
-    """A file that cannot be written is reported as by the original, after the program's name."""
+    """A file that cannot be written is reported as by the original program, after its name."""
     files = {"c.data": FULL, "r.json": json.dumps(document(1, "allocate"))}
     files |= {f"rapi/{name}.json": json.dumps(value) for name, value in rapi_answers().items()}
     words = {
@@ -476,7 +476,7 @@ DAMAGED = (
 @installed
 @pytest.mark.parametrize("text", DAMAGED)
 def test_error_in_a_text_file_has_the_message_of_the_original(text: str) -> None:
-    """An error in a text file is reported with the words of the original, and status 1."""
+    """An error in a text file has the words of the original program of htools, and status 1."""
     one = Case("hbal", ("-t", "c.data"), {"c.data": text})
     original = theirs(one)
     assert original.status == 1

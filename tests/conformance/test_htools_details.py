@@ -190,7 +190,7 @@ def test_uuid_with_a_hyphen_is_quoted_as_by_the_original() -> None:
     ],
 )  # fmt: skip
 def test_simulated_exclusive_storage_has_no_free_spindles_as_with_the_original(words: str) -> None:
-    """Instances with disks do not fit on simulated exclusive storage, as with the original."""
+    """Instances with disks do not fit on simulated exclusive storage, as in the original htools."""
     options = ("--simulate", "p,4,100g,16g,8,4,True", *words.split())
     one = Case("hspace", options, {})
     assert ours(one) == theirs(one)
@@ -217,7 +217,10 @@ def test_hsqueeze_divides_moves_into_sets_as_the_original(number: int) -> None:
 @installed
 @pytest.mark.parametrize("ratio", ["1000000000.0", "0.05", "12345678.5", "32"])
 def test_ratios_of_policies_are_written_as_by_the_original(ratio: str) -> None:
-    """Ratios of policies are printed as by the original: large and small ones have an exponent."""
+    """Ratios of policies are printed as by the original htools.
+
+    Very large and very small ratios have an exponent.
+    """
     text = SEVERAL.replace("|drbd,plain,rbd|4.0|32.0", f"|drbd,plain,rbd|4.0|{ratio}")
     one = Case("hbal", ("-t", "c.data", "-G", "g1", "-S", "saved", "-v", "-v"), {"c.data": text})
     assert ours(one) == theirs(one)
@@ -366,7 +369,10 @@ def drained_nodes(count: int, capacity: int) -> str:
 @installed
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_hroller_moves_instances_in_the_order_of_the_original(count: int) -> None:
-    """Of the instances that leave several nodes, those of the original get the first places."""
+    """`hroller` moves instances off several nodes in the order of the original.
+
+    If the capacity does not suffice for all, the instances without a target are equal, too.
+    """
     for capacity in range(1, 2 * count):
         files = {"c.data": drained_nodes(count, capacity)}
         for more in ([], ["--full-evacuation"]):
@@ -378,7 +384,7 @@ def test_hroller_moves_instances_in_the_order_of_the_original(count: int) -> Non
 
 @installed
 def test_master_with_unknown_amounts_is_offline_as_with_the_original() -> None:
-    """A node with "?" is offline, so it is no master node, as with the original."""
+    """A node with "?" for an amount is offline, so it is no master node, as in the original."""
     text = drained_nodes(2, 1).replace("|90000|80000|8|M|", "|90000|?|8|M|")
     one = Case("hroller", ("-t", "c.data"), {"c.data": text})
     assert ours(one) == theirs(one)
@@ -414,7 +420,7 @@ def test_hbal_reports_nodes_that_violate_the_policy_as_the_original(option: str)
 @installed
 @pytest.mark.parametrize("words", ["hbal -Ssaved", "hsqueeze -Ssaved", "hspace -Ssaved -l3"])
 def test_changed_nodes_are_saved_without_free_spindles_as_by_the_original(words: str) -> None:
-    """Files have no free spindles of nodes with other instances than before, as the original's."""
+    """A saved file lacks the free spindles of nodes with other instances, as in the original."""
     program, *options = words.split()
     text = alike_nodes(2).replace("|N|0|1|1.0\n", "|N|7|1|1.0\n")
     one = Case(program, ("-t", "c.data", *options), {"c.data": text})
@@ -434,7 +440,7 @@ def test_list_of_instances_marks_those_that_run_as_the_original(status: str) -> 
 @installed
 @pytest.mark.parametrize("words", ["hail -v", "hinfo -I"])
 def test_repeated_member_is_read_without_a_remark_as_by_the_original(words: str) -> None:
-    """A member that is there twice is read without a remark, as by the original."""
+    """A member that an object has twice is read without a remark, as by the original programs."""
     text = json.dumps({**document(1, "allocate"), "instances": {}})
     program, option = words.split()
     twice = text.replace('"version": 2', '"version": 2, "cluster_name": "other"', 1)

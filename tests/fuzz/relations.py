@@ -42,7 +42,10 @@ TABLES = ("nodes", "nodegroups", "instances")
 
 
 def broken_relations(case: Case, done: Outcome, number: int) -> list[str]:
-    """Return the relations between runs that the case violates in other forms."""
+    """Run `case` again in other forms; return the relations to the result `done` that are violated.
+
+    Only some case numbers are run again.
+    """
     if number % EVERY or done.status != 0 or "doc" not in case.files:
         return []
     try:

@@ -179,7 +179,10 @@ def _batches(seed: int) -> tuple[Json, tuple[str, ...]]:
 def test_exact_search_of_a_group_acts_as_the_option_does(
     make: Callable[[int], tuple[Json, tuple[str, ...]]],
 ) -> None:
-    """The tag ``exact-search`` of groups has the effect of the option, also against the cluster."""
+    """The tag ``exact-search`` of groups has the effect of the option.
+
+    It precedes such a tag of the cluster.
+    """
     pytest.importorskip("highspy")
     decided = 0
     for seed in range(12):

@@ -1,4 +1,7 @@
-"""Send a request in other ways: in words, to a running cluster, later, with options in a file."""
+"""Answer requests in other ways: in words, from a snapshot, or with options in a file.
+
+Another way is the explanation of a captured call.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Path:
     name:
         The name in the table.
     kinds:
-        The kinds of subjects that it accepts, the usual one first.
+        The kinds of tested instances that the path accepts, the usual kind first.
     between:
         Whether it chooses between groups.
     build:
@@ -30,7 +30,7 @@ class Path:
     ask:
         Return the answer or the plan for a scenario.
     read:
-        Return the nodes of the subject in the answer, primary first; [] if none.
+        Return the nodes of the tested instance in the answer, primary first; [] if none.
     batch:
         Whether it accepts several instances.
     options:
@@ -40,7 +40,7 @@ class Path:
     shown:
         Whether it decides nothing, and only its output depends on the feature.
     forced:
-        Whether the subject need not move to `next`: it does not fit, or may stay.
+        Whether the tested instance need not move to `next`: it does not fit, or may stay.
     """
 
     name: str

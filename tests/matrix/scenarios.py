@@ -47,13 +47,13 @@ class Scenario:
     document:
         The document; `finished` adds the amounts that nodes report.
     kind:
-        The kind of the subject.
+        The kind of the tested instance.
     options:
         The options of the command line.
     asleep:
         Whether nodes that are off, or without instances, report their size nevertheless.
     wanted:
-        The subject if it is neither in the document nor in its request.
+        The tested instance if it is neither in the document nor in its request.
     """
 
     document: Json

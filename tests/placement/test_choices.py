@@ -92,7 +92,7 @@ def test_policy_is_checked_only_for_arrivals_from_another_group() -> None:
 
 @pytest.mark.parametrize(("offline", "reason"), [(True, None), (False, "FailN1")])
 def test_move_off_a_dead_node_does_not_check_global_n1(offline: bool, reason: str | None) -> None:
-    """Global N+1 is not checked for moves off an offline node, but for optional moves."""
+    """Global N+1 is checked for optional moves, and not for moves off an offline node."""
     held = {
         "web": rbd("node1", memory=256),
         **{f"i{k}": rbd(f"node{k}", memory=3000) for k in (1, 2, 3)},

@@ -185,16 +185,16 @@ class Plain:
         )
 
     def used_spindles(self, node: str, later: bool = False) -> int:
-        """Return the spindles in use if they are shared."""
+        """Return the sum of the spindle use of the node's instances, as for shared spindles."""
         return sum(i.spindle_use for i in self._counted(node, later))
 
     def high_spindles(self, node: str) -> float:
-        """Return the allowed number of spindles in use."""
+        """Return the highest number of spindles in use on the node that the policy allows."""
         count = self.nodes[node]["ndparams"]["spindle_count"]
         return float(self.policy(node)["spindle-ratio"] * count)
 
     def used_cpus(self, node: str, later: bool = False) -> int:
-        """Return the virtual cpus in use."""
+        """Return the virtual cpus in use on the node, including those of the node itself."""
         here = [i for i in self.primaries(node) if later or not i.forthcoming]
         used = sum(i.vcpus for i in here if i.admin_state != "offline")
         return self.number(node, "reserved_cpus") + used

@@ -12,9 +12,9 @@ __all__ = ["best_node"]
 
 
 def best_node(document: Json, one: Json, nodes: list[str], kind: str) -> str | None:
-    """Return the best of `nodes` for the instance described by `one`.
+    """Return the best of `nodes` for the instance described by `one`; None if none is possible.
 
-    `document` is a request document; all of its instances count.
+    `document` is a request document; all of its instances count. `kind`: the strategy of Pacemaker.
     """
     tagged = any(
         tag.startswith(PREFIX + "utilization:")

@@ -109,7 +109,9 @@ def _not_in_line(nodes: Json, free: Free) -> bool:
 
 
 def _whole_group_is_too_much(needs: list[Json], where: str, usable: list[str], free: Free) -> bool:
-    """Return whether node `where` lacks capacity for a whole group, and is not clearly largest."""
+    """Return whether the node `where` lacks capacity for a whole group of instances, and is not the
+    one with the most free capacity.
+    """
     whole: Counter[str] = Counter()
     for one in needs:
         whole.update(one)

@@ -164,7 +164,7 @@ def cases(mode: str, seeds: range) -> Iterator[tuple[str, Case]]:
 
 @pytest.mark.parametrize("mode", ["strict", "no-new"])
 def test_bounds_result_on_shares_is_that_of_the_simulation(mode: str) -> None:
-    """With pools, a failure that bounds call tolerated is tolerated, and a lost one lost."""
+    """With storage pools, bounds call a failure tolerated or not only if a simulation agrees."""
     counts: Counter[int] = Counter()
     restricted = 0
     for name, case in cases(mode, seeds(80, 350)):

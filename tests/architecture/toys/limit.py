@@ -62,7 +62,10 @@ def places(columns: str, count: str, roles: int) -> Changes:
 
 class _Limit(Toy):
     def changes(self, left_out: Place | None) -> Changes:
-        """Return the changes; if the resource is left out, so is its name in `check`."""
+        """Return the changes that make the toy limit, without those at the place `left_out`.
+
+        If the resource is left out, the limit does not name it.
+        """
         found = super().changes(left_out)
         if left_out == (TABLE, "_CPUS"):
             unnamed = re.compile(r",\s+resource=_INSTANCES")

@@ -119,7 +119,10 @@ class Scenario:
     def bad(
         self, mode: str, before: Places, after: Places, groups: Collection[str] = ()
     ) -> list[str]:
-        """Return the failures in `groups` that a change must not leave; (): in all groups."""
+        """Return the nodes with failures that a change of placement must not cause in `mode`.
+
+        `groups`: the groups of these nodes; (): all groups.
+        """
         if mode == "off" or (mode == "no-new" and not self.decided(mode)):
             return []
         found = []

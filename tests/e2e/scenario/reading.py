@@ -160,7 +160,7 @@ def _hbal_moves(output: str) -> str:
 
 
 def _different(ours: str, theirs: str) -> list[str]:
-    """Return the differences, word by word."""
+    """Return the beginning of both texts if their words differ, else []."""
     mine, others = ([line.split() for line in text.splitlines()] for text in (ours, theirs))
     if mine == others:
         return []

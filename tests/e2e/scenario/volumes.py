@@ -104,7 +104,7 @@ def _storage(run: Runner) -> set[tuple[str, str, int, int]]:
 
 
 def _lacks(run: Runner, words: tuple[str, ...], text: str) -> list[str]:
-    """Return the output if `text` is not in it."""
+    """Run a command; return its output as a problem if it lacks `text`, else []."""
     output = run.cluster.master.run(*words).output
     return [] if text in " ".join(output.split()) else [output]
 

@@ -89,7 +89,7 @@ def instance(short: str) -> str:
     Parameters
     ----------
     short : str
-        Name of the node without domain.
+        Name of the instance without domain.
 
     Returns
     -------

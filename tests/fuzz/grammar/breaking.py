@@ -194,7 +194,7 @@ def _tags(rng: Random, document: Json) -> None:
 
 
 def _name(rng: Random, document: Json) -> None:
-    """Rename an object everywhere: to an odd or long name, or to that of another."""
+    """Rename an object everywhere: to an unusual or long name, or to the name of another object."""
     table = document.get(rng.choice(TABLES))
     if not isinstance(table, dict) or not table:
         return

@@ -55,7 +55,7 @@ class Feature:
     name:
         The name in the table.
     kinds:
-        The kinds of subjects for which it can decide.
+        The kinds of tested instances for which it can decide.
     split:
         Whether it is a property of groups, so that `best` and `next` are in different ones.
     rival:
