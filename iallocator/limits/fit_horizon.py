@@ -31,8 +31,8 @@ class Standpoint:
     Attributes
     ----------
     primary, secondary:
-        Whether the node accepts one more instance in this role; as a secondary, if it reserves no
-        memory for that primary yet.
+        Whether the node accepts one more instance in this role. For a secondary: beside a primary
+        node for which the node reserves no memory yet.
     failing:
         Whether the node lacks the memory for the failure of one of its peers.
     ahead:

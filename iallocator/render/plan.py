@@ -139,7 +139,7 @@ def rescue(plan: Json, facts: Json, page: Page) -> None:
 
 
 def _sums(plan: Json, page: Page) -> list[str]:
-    """Return the summary: moves, copied data, unplaced instances, score, end of the plan."""
+    """Return the summary: moves, copied data, unplaced instances, score, why the plan ends."""
     moves, placed = plan["moves"], plan.get("instances")
     sums = []
     if moves:

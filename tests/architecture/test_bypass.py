@@ -93,7 +93,7 @@ def test_modules_named_in_strings_are_in_the_package_that_loads_them() -> None:
 
 
 def _loaded_by_name() -> Iterator[tuple[str, str]]:
-    """Yield module, and the constant beginning of each name that it loads."""
+    """Yield (module, constant beginning of the name) for each module that it loads by name."""
     for module, node in nodes():
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
             ("import_module", "__import__")
@@ -223,5 +223,5 @@ def test_names_of_disk_templates_are_compared_only_in_their_table() -> None:
     "code", ["kind == 'drbd'", "kind in ('x', 'y') or kind != DISKLESS", "('rbd', 'ext')"]
 )
 def test_compared_name_of_a_disk_template_is_found(code: str) -> None:
-    """The search finds a compared name of a disk template."""
+    """The search for compared names of disk templates finds one in each example of code."""
     assert any(map(_asks_for_a_template, ast.walk(ast.parse(code))))

@@ -90,14 +90,14 @@ def test_table_of_packages_is_in_layers() -> None:
 
 
 def test_imports_at_run_time_form_no_cycle() -> None:
-    """No module imports itself through other modules, also not inside functions."""
+    """No module imports itself through other modules, even if functions contain the imports."""
     graph = _graph(late=True)
     cycles = [module for module in graph if module in _reachable(graph, module)]
     assert not cycles, f"in a cycle: {', '.join(cycles)}"
 
 
 def test_imports_for_types_form_no_cycle() -> None:
-    """No module imports itself through other modules, also not for types."""
+    """No module imports itself through other modules, even if imports for types count."""
     graph = _graph(late=True, typing=True)
     reached = {module: _reachable(graph, module) for module in graph}
     circular = {module for module in graph if module in reached[module]}
@@ -105,7 +105,7 @@ def test_imports_for_types_form_no_cycle() -> None:
 
 
 def _graph(late: bool, typing: bool = False) -> dict[str, set[str]]:
-    """Return the imported modules of the package by module.
+    """Return module -> the modules of the package that it imports.
 
     With `late`, imports inside functions are included; with `typing`, those for the type checker.
     """
@@ -143,7 +143,7 @@ def test_imports_for_types_repeat_no_import_at_run_time() -> None:
 
 
 def test_n1_is_used_only_through_its_entry_points() -> None:
-    """Other packages use `n1` only through its entry points; the verifier uses exact search.
+    """Other packages use `n1` only through its entry points; the verifier only its exact search.
 
     The verifier must not use `FailureTolerance`, which planners use.
     """

@@ -49,7 +49,7 @@ def test_every_package_has_a_question_and_contents() -> None:
 
 @pytest.mark.parametrize(("page", "longest"), [("ARCHITECTURE.md", 200), ("CONTRIBUTING.md", 80)])
 def test_page_for_contributors_is_short(page: str, longest: int) -> None:
-    """ARCHITECTURE.md is short; details are in docs/design."""
+    """ARCHITECTURE.md and CONTRIBUTING.md are short; details are in docs/design."""
     assert len((ROOT / page).read_text(encoding="utf-8").splitlines()) <= longest
 
 
@@ -185,7 +185,7 @@ def conversions(tree: ast.Module) -> list[int]:
 
 @pytest.mark.parametrize("wrong", [undocumented, conversions])
 def test_numbers_have_names_and_reasons(wrong: Callable[[ast.Module], list[int]]) -> None:
-    """Each constant has a docstring, and `iallocator.units` converts all units."""
+    """Each numeric constant has a docstring, and units are converted by names of `units`."""
     found = [
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -195,7 +195,7 @@ def test_numbers_have_names_and_reasons(wrong: Callable[[ast.Module], list[int]]
 
 
 def test_constants_without_docstring_and_conversions_are_found() -> None:
-    """The search finds constants without a docstring, and conversions."""
+    """The searches find a numeric constant without a docstring, and a factor in a conversion."""
     text = 'A = 1\nB = (2, 3)\n"""Why."""\n\nC = -4.0\nD = x / 1024\nE = 1024\n'
     assert undocumented(ast.parse(text)) == [5, 7]
     assert conversions(ast.parse(text)) == [6]
@@ -212,6 +212,6 @@ def test_every_small_number_is_a_constant_with_a_reason() -> None:
 
 
 def test_number_within_a_calculation_is_found() -> None:
-    """The search finds a small number within a calculation."""
+    """The search for small numbers without a name finds one within a calculation."""
     text = 'GOOD = 1e-9\n"""Why."""\n\ndef f(x):\n    return x > 2e-9\n'
     assert list(nameless(ast.parse(text))) == [(5, 2e-9)]

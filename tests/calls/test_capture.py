@@ -1,4 +1,4 @@
-"""Test the log line and the captured files of a call; if they fail, the answer is still given."""
+"""Test the log line and the captured files of a call, and the answer if these cannot be written."""
 
 from __future__ import annotations
 

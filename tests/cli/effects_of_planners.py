@@ -257,7 +257,7 @@ def of_drbd(document: Json) -> Json:
 def between(
     document: Json, hindered: Json, kvm: Json, marked: Json, loaded: Json
 ) -> dict[str, Effect]:
-    """Return the effects of options that all commands have which move instances between groups.
+    """Return the effects of the options of all commands that move instances between groups.
 
     In `hindered`, moves exceed a soft limit; `kvm` is short of memory; `marked` has tags of
     iallocator, and `loaded` placement keys.

@@ -184,7 +184,7 @@ def test_check_without_balancing_has_no_plan() -> None:
 
 
 def test_frozen_time_that_is_no_number_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A frozen time in the environment that is no number is rejected with its variable."""
+    """If ``SOURCE_DATE_EPOCH`` is no number, the error names this variable."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     wrong = complaint(run("show", "--json", CLUSTER))
     assert wrong == "SOURCE_DATE_EPOCH: expected seconds since 1970, got 'yesterday'"
@@ -374,7 +374,10 @@ def nagios(*words: str) -> tuple[int, str, dict[str, str]]:
 def test_nagios_gets_one_line_with_performance_data(
     words: tuple[str, ...], status: int, text: str
 ) -> None:
-    """`check --nagios` prints one line: critical if instances are down, else warning."""
+    """`check --nagios` prints one line: OK, a warning for problems, critical for downtime.
+
+    Instances that are down are critical.
+    """
     found, output, data = nagios(*words, CLUSTER)
     assert found == status
     assert output.startswith(text)

@@ -86,7 +86,10 @@ ABOUT = (
 
 
 def prepared(case: str, folder: Path) -> list[str]:
-    """Write the request of a stored case with odd names; return arguments without ``--json``."""
+    """Write the request of a stored case with control characters in its names.
+
+    Return the arguments of the case without ``--json``.
+    """
     stored = FIXTURES / case
     document, names = poisoned(json.loads((stored / "request.json").read_text()))
     (folder / "doc").write_bytes(as_bytes(document))

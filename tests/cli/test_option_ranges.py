@@ -74,7 +74,7 @@ def effect_of(command: str, option: Option) -> Effect:
 
 
 def status_of(effect: Effect, command: str, word: str, folder: Path) -> int:
-    """Return the exit status of the command with `word` instead of the option."""
+    """Return the exit status of the command with `word` in place of the tested option."""
     folder.mkdir()
     for name, text in effect.files.items():
         (folder / name).parent.mkdir(exist_ok=True)

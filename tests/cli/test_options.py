@@ -133,7 +133,7 @@ def test_option_without_effect_on_the_input_is_rejected(
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_no_two_options_of_a_command_share_a_name(command: str) -> None:
-    """No two options of a command share a name, also if a subclass replaces one."""
+    """No two options of a command share a name, even if it replaces an inherited option."""
     names = [name for option in options_of(command) for name in option.names]
     assert sorted(names) == sorted(set(names))
 

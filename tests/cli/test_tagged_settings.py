@@ -13,7 +13,7 @@ COMMANDS = (["show"], ["report"], ["check", "--no-simulation"], ["check"])
 
 
 def overcommitted() -> Json:
-    """Return a node of 4096 MiB with instances of 6144 MiB, and a tag for 7168 MiB."""
+    """Return a node of 4096 MiB with instances of 6144 MiB; its tag states 7168 MiB of memory."""
     held = {f"i{k}": rbd("node1", memory=1024) for k in range(6)}
     for one in held.values():
         one["tags"] = ["iallocator:utilization:memory:1024"]

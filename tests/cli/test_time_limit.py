@@ -192,7 +192,7 @@ def test_time_limit_check_in_an_inner_block_raises_for_the_outer_limit(
 def test_time_limit_check_in_a_protected_block_raises_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a protected block, a check of the time limit raises nothing, and is recorded."""
+    """In a protected block, neither the time limit nor a signal raises; both are recorded."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Running(), Deadline(1):
@@ -209,7 +209,7 @@ def test_time_limit_check_in_a_protected_block_raises_nothing(
 def test_deadline_leaves_at_most_half_of_the_time_for_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A planner searches for at most half of the time limit, to check and write its plan."""
+    """A planner reserves at most half of its time for checking and writing the moves found."""
     monkeypatch.setattr(deadline, "monotonic", lambda: 100.0)
     monkeypatch.setattr(deadline, "PER_MOVE", 0.001)
     limit = Deadline(10, since=98.0)
@@ -241,7 +241,7 @@ def test_deadline_of_a_run_leaves_the_reserved_time(monkeypatch: pytest.MonkeyPa
 def test_limit_shortened_for_moves_ends_only_loops_of_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A limit that is shortened for moves ends only loops within its block."""
+    """A time limit that is shortened to write moves ends only loops within its own block."""
     now = [100.0]
     monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
     with Deadline(PATIENCE) as limit:
@@ -426,7 +426,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_call(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`repair` without time makes no repairs, and reports the limit."""
+    """If the time is up, `repair` makes no repairs, and reports the limit."""
     clock = iter([100.0])
     monkeypatch.setattr(deadline, "monotonic", lambda: next(clock, 105.0))
     sick = instance("node1", "node2", tags=["ganeti:watcher:autorepair:fix-storage"])
@@ -444,7 +444,7 @@ def test_repair_without_time_leaves_the_rest_for_the_next_call(
 def test_report_without_time_lists_what_is_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page of report without time lists unchecked nodes, and the limit."""
+    """If the time is up, the page of `report` lists unchecked nodes, and the limit."""
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(unbalanced(8, 2, 4)))
     assert main(["report", "--time-limit=0", str(file)]) == 0

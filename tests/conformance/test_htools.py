@@ -109,7 +109,7 @@ default|128,1,256,1,1,1|128,1,256,1,1,1;900,8,9000,16,8,12|ext|4.0|32.0
 )
 @pytest.mark.parametrize("level", ["1", "9"])
 def test_hsqueeze_powers_on_nodes_as_the_original(words: str, level: str) -> None:
-    """`hsqueeze` powers nodes on as the original, whether or not they reach the level."""
+    """`hsqueeze` powers nodes on as the original, even if all nodes do not reach the target."""
     arguments = ("-t", "c.data", "--minimal-resources", level, "--target-resources", level)
     one = Case("hsqueeze", (*arguments, *words.split()), {"c.data": FULL})
     assert ours(one) == theirs(one)

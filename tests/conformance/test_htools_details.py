@@ -303,7 +303,10 @@ htools:migration:kvm
     ],
 )  # fmt: skip
 def test_hroller_moves_and_fails_as_the_original(words: str) -> None:
-    """`hroller` ignores migration tags, saves the cluster as read, and fails as the original."""
+    """`hroller` ignores migration tags, and saves the cluster as read, as the original does.
+
+    Its errors are those of the original.
+    """
     one = Case("hroller", ("-t", "c.data", *words.split()), {"c.data": MIGRATING})
     assert ours(one) == theirs(one)
 

@@ -19,7 +19,7 @@ REQUEST = next((ROOT / "fixtures/captured").glob("006-*")) / "request.json"
 
 @pytest.fixture
 def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that replaces that of Ganeti, and let the package have no release."""
+    """Return a folder in which a test sets the installed release, and that of the package."""
     monkeypatch.setattr(releases, "GANETI", str(tmp_path / "ganeti"))
     monkeypatch.setattr(releases, "BUILT_FOR", str(tmp_path / "built-for"))
     return tmp_path

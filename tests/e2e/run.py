@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Run an allocator in a real Ganeti cluster on this machine, and check that its answers hold.
+"""Run an allocator in a real Ganeti cluster on this machine; check that Ganeti obeys its answers.
 
 See README.md beside this file.
 """

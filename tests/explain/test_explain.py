@@ -239,7 +239,7 @@ def test_failure_not_tolerated_before_is_marked_with_strict() -> None:
 
 
 def test_group_with_a_better_score_but_a_worse_policy_has_the_reason() -> None:
-    """If a group loses by its allocation policy, the reason says so despite a better score."""
+    """If a group with a better score loses by its allocation policy, the reason is the policy."""
     busy = {f"i{n}": instance("node1", memory=512) for n in range(4)}
     request = allocate(
         cluster(nodes={"default": 2, "spare": 2}, instances=busy), disk_template="plain"

@@ -138,7 +138,7 @@ RELATIONS: dict[str, Callable[[Case, Outcome, Json, Random], bool]] = {
 def _ordered(case: Case) -> bool:
     """Return whether the document's order can change the result.
 
-    It can in hail, by a rule of Pacemaker, in snapshots, and if runs end by time.
+    The order matters in hail, in a rule of Pacemaker, in snapshots, and if a time limit ends a run.
     """
     ordered = ("place", "capacity", "snapshot")
     as_hail = any(word.startswith("--compat=") for word in case.arguments) or any(

@@ -181,7 +181,7 @@ def test_exact_search_of_a_group_acts_as_the_option_does(
 ) -> None:
     """The tag ``exact-search`` of groups has the effect of the option.
 
-    It precedes such a tag of the cluster.
+    The tag of a group precedes the tag of the cluster.
     """
     pytest.importorskip("highspy")
     decided = 0

@@ -94,7 +94,7 @@ CELLS = [cell for cell in _cells() if not _rule(*cell[:3])]
 
 @pytest.mark.parametrize("path", ASKED)
 def test_feature_decides_beside_the_tags_for_another_one(path: str) -> None:
-    """Each feature changes the placement of the tested instance, as it does alone."""
+    """With the tags for another feature, each feature changes the placement as it does alone."""
     column = PATHS[path]
     for cell in CELLS:
         if cell[0] != path:

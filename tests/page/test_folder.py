@@ -77,7 +77,7 @@ def test_folder_that_exists_is_written_again(site: Path) -> None:
 def test_folder_is_rejected_by_a_command_with_one_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A command with a single page rejects a folder for it, and creates none."""
+    """A command with a single page rejects a folder after `--html`, and creates no folder."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     source = tmp_path / "document.json"
     source.write_bytes(as_bytes(allocate(cluster(2))))

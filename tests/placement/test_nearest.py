@@ -38,7 +38,7 @@ def test_nearest_miss_of_new_instance_has_short_name_and_amount() -> None:
 
 
 def test_nearest_miss_of_reserve_names_it() -> None:
-    """For memory reserved for failovers, `info` says that it is reserved."""
+    """If the nearest candidate lacks memory reserved for failovers, `info` names the reserve."""
     held = {"a": instance("node2", "node1", memory=3000)}
     request = allocate(
         cluster(2, memory=4096, instances=held, changes={"node2": {"offline": True}}),

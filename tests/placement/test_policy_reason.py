@@ -1,4 +1,4 @@
-"""Test that a rejection by the instance policy counts as FailPolicy, except as hail."""
+"""Test that a rejection by the instance policy counts as FailPolicy, except with --compat hail."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_contention_ratio_allows_more_allocated_memory_than_the_node_has(on_grou
 
 
 def test_contention_ratio_does_not_apply_to_memory_in_use() -> None:
-    """The contention ratio does not add free memory: a node without it is rejected.
+    """The contention ratio does not add free memory: a node that lacks free memory is rejected.
 
     Free memory must exceed size and overhead, which 2048 MiB do not.
     """

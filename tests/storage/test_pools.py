@@ -118,7 +118,10 @@ def test_node_with_listed_pools_has_access_to_no_others() -> None:
 
 
 def test_tags_of_nodes_and_groups_restrict_access_to_the_pools_of_instances() -> None:
-    """A tag of a node or group restricts only instances with a pool of this storage."""
+    """A tag of a node or group that names a storage pool excludes instances of other pools there.
+
+    Instances of which the pool is not named are not restricted.
+    """
     document = cluster({"a": 2, "b": 2})
     document["nodegroups"]["uuid-a"]["tags"] = ["iallocator:pool:external:nas"]
     document["nodes"]["node3"]["tags"] = ["iallocator:pool:external:san"]

@@ -380,7 +380,7 @@ def _page() -> Template:
 def html_of(view: PageView, current: str = "") -> str:
     """Return the page as one HTML document, which contains style and script and loads nothing.
 
-    The policy of the page allows no other script.
+    The content security policy of the page allows only this script.
 
     `current`: the page of a folder of pages, as a key of `PAGES`, or ``index``. If it is "", the
     document has all sections.

@@ -48,7 +48,7 @@ def shown() -> None:
 
 
 def options() -> None:
-    """Check the help and the options of all planners; options without effect are rejected."""
+    """Check that the toy has help and the options of all planners, and rejects other options."""
     assert "one instance moved to another node" in printed("--help")
     assert "iallocator shift" in printed("shift", "--help")
     assert run("shift", "--n1=strict", "-p", stdin=as_bytes(scenario())).returncode == 0

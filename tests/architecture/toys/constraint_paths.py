@@ -52,7 +52,10 @@ def new(document: Json, **members: Any) -> Json:
 
 
 def allocations() -> None:
-    """Check allocations on one and two nodes, with and without arrays, from text, and as hail."""
+    """Check allocations on one and two nodes, with and without arrays.
+
+    The cluster is also read as text, and --compat hail is tried.
+    """
     for count, template in product((4, 70), ("rbd", "drbd")):
         request = new(scenario("hs" * (count // 2), {}), disk_template=template)
         group = respond(request, "--n1=off")["solutions"][0]

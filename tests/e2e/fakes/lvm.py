@@ -62,7 +62,7 @@ class VolumeGroup:
     name : str
         Name of the volume group.
     size : int
-        MiB in all.
+        The size of the volume group in MiB.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -116,9 +116,9 @@ class VolumeGroup:
         name : str
             The volume.
         size : int
-            MiB that it shall have.
+            The new size of the volume in MiB.
         pretend : bool
-            Only check.
+            Whether only to check that the group has the space.
         """
         if size - self.volumes().get(name, 0) > self.free():
             _fail(f'Volume group "{self.name}" has insufficient free space ({self.free()} MiB)')
