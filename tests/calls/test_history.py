@@ -118,7 +118,7 @@ def test_history_lists_damaged_calls(desk: Desk) -> None:
 
 
 def test_history_without_a_folder_is_rejected(desk: Desk) -> None:
-    """`history` rejects a folder that does not exist, in one line."""
+    """`history` without exactly one existing folder is rejected in one line."""
     for words in (("history",), ("history", "a", "b"), ("history", str(desk.calls / "none"))):
         status, out, err = desk.output_of(*words)
         assert (status, out, err.count("\n")) == (2, "", 1)
@@ -188,7 +188,7 @@ def test_number_without_a_call_is_rejected(desk: Desk) -> None:
 
 
 def test_planners_take_the_cluster_of_a_call(desk: Desk) -> None:
-    """Every planner accepts a captured call as its cluster."""
+    """A planner accepts a captured call as its cluster: ``balance FOLDER#1``."""
     status, _, err = desk.output_of("balance", "-v", f"{desk.calls}#1")
     assert status == 0
     assert err.startswith("read 1 group, 3 nodes")

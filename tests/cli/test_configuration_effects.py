@@ -33,7 +33,7 @@ def option_named(command: str, name: str) -> Option:
 
 
 def overrides_file(command: str, name: str) -> bool:
-    """Return whether the arguments for testing the option contain it already, besides the file."""
+    """Return whether the fixed arguments for the option contain it, which would override a file."""
     words = {word.partition("=")[0] for word in EFFECTS[command, name].words}
     return not words.isdisjoint(option_named(command, name).names)
 

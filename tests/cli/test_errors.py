@@ -156,7 +156,7 @@ def test_question_without_a_template_takes_the_first_that_fits_its_disks() -> No
 
 
 def test_one_file_given_twice_is_accepted() -> None:
-    """A command accepts one file given twice, and rejects two different files."""
+    """A command accepts two options that name one file."""
     assert printed("show", "-t", str(TEXT), f"--text-data={TEXT}") == printed(
         "show", "-t", str(TEXT)
     )

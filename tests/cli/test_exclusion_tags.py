@@ -27,7 +27,7 @@ ORIGINS = {"config", "constraints"}
 
 @pytest.fixture(autouse=True)
 def _same_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let repairs have fixed times and numbers."""
+    """Let repairs have fixed times and names."""
     monkeypatch.setattr("iallocator.planners.repair.round.uuid4", lambda: "name")
     monkeypatch.setattr("iallocator.planners.repair.round.time.time", lambda: 1.0)
 
@@ -78,7 +78,7 @@ def test_option_has_the_effect_of_a_tag_of_the_cluster(
 
 @pytest.mark.parametrize("command", ["ask", "balance", "show"])
 def test_option_acts_on_a_running_cluster(command: str, tmp_path: Path, capsys: Capture) -> None:
-    """`balance --exclusion-tags` separates two instances of a running cluster."""
+    """For a running cluster, the output with --exclusion-tags is that with the cluster tag."""
     answers = rapi_answers()
     for one in answers["instances"][:2]:
         one["tags"] = ["own:a"]

@@ -115,7 +115,7 @@ def test_new_instances_go_to_the_group(group: str) -> None:
 
 
 def test_request_for_existing_instances_keeps_to_the_group() -> None:
-    """With --group, a request for instances of another group is rejected."""
+    """With --group, `ask` moves instances within or into this group, and rejects other requests."""
     evacuated = json_of("ask", "evacuate", "node1,node4", "--json", "-Gwest", document=SCENARIO)
     assert {one[0] for one in evacuated["response"]["result"][0]} == {"w0", "w1", "w2"}
     changed = json_of("ask", "change-group", "e0", "--json", "--group=west", document=SCENARIO)

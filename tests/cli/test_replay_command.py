@@ -66,7 +66,7 @@ def case(tmp_path: Path) -> Path:
 
 
 def test_replay_of_fixtures_passes() -> None:
-    """`replay` passes the cases in ``fixtures``, with one process and with several."""
+    """`replay` passes cases in ``fixtures``, with one process and with several."""
     some = "fixtures/balance", "fixtures/relocate"
     one, two = replay(*some), replay(*some, "-j", "2")
     assert one.returncode == 0
@@ -113,7 +113,7 @@ def test_replay_without_stored_response_fails(case: Path) -> None:
 
 
 def test_replay_of_unusable_response_fails(case: Path) -> None:
-    """`replay` fails a case with a stored response that is not JSON, and runs the others."""
+    """`replay` fails a case with a stored response that is not JSON."""
     (case / "response.json").write_text("{")
     done = replay(case)
     assert done.stdout.startswith(f"error               {case}\n    {case}/response.json: ")

@@ -138,7 +138,7 @@ def test_signal_while_reading_ends_the_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["explain", "-"], ["constraints", "-"]])
 def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
-    """On a terminal with another encoding, letters that it lacks are printed as codes."""
+    """If standard output is ASCII, names with other letters cause no error."""
     document = allocate(cluster({"größe": 2}), name="mörder")
     done = subprocess.run(
         [*COMMAND, *arguments], input=as_bytes(document), capture_output=True, check=False,
@@ -149,7 +149,7 @@ def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
 
 
 def test_interrupted_replay_with_processes_prints_nothing(tmp_path: Path) -> None:
-    """If `replay` with processes is interrupted, no process prints a traceback."""
+    """When `replay` ends its processes, none of them prints a traceback."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(2))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(3))))
     for _ in range(3):

@@ -42,7 +42,10 @@ def test_every_command_with_the_status_is_tested() -> None:
 def test_time_limit_that_ends_the_analysis_gives_status_3(
     command: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """If only the time limit ends the analysis, the status is 3; without limit, it is 0."""
+    """If only the time limit ends the analysis, the status is 3; without limit, it is 0.
+
+    Commands in `LEAVES_OUT` end with status 1 then.
+    """
     file = tmp_path / "document.json"
     file.write_bytes(as_bytes(tight() if command == "check" else healthy()))
     words = [command, *LINES[command], str(file)]

@@ -117,7 +117,7 @@ def test_balance_says_that_it_plans_for_one_group(
 
 
 def test_place_uses_the_default_strategy_of_pacemaker(path: str, capsys: Capture) -> None:
-    """`place` uses pacemaker-default; it rejects other strategies, and ignores them in tags."""
+    """`place` uses pacemaker-default by default, and rejects a strategy that is not Pacemaker's."""
     expected = printed("place", "--json", "--strategy=pacemaker-default", path)
     assert printed("place", "--json", path) == expected
     assert main(["place", "--strategy=affinity", path]) == 2

@@ -53,7 +53,7 @@ def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
 
 
 def test_long_reason_continues_below_itself() -> None:
-    """A long reason is wrapped within the last column."""
+    """The table of `redistribute` fits the width, however long its reasons are."""
     stored = FIXTURES / "redistribute"
     for case in sorted(path for path in stored.iterdir() if (path / "request.json").exists()):
         out = output_of("redistribute", case / "request.json")
@@ -71,7 +71,7 @@ def test_columns_of_moves_and_groups_have_titles_and_units(text: Path) -> None:
 
 
 def test_steps_have_one_layout_in_plans_and_explanations() -> None:
-    """Plans and explanations have the steps in one kind of table with one heading."""
+    """Explanations show the steps of a move in the table in which plans show them."""
     case = FIXTURES / "node-evacuate/drbd-all/request.json"
     explained = output_of("explain", case)
     begin = explained.index("Transition: ")

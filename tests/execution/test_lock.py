@@ -71,7 +71,7 @@ def test_directory_that_others_can_enter_is_closed(tmp_path: Path) -> None:
 
 
 def test_removed_lock_is_created_again(tmp_path: Path) -> None:
-    """If the lock is removed while an execution runs, a second one is still rejected."""
+    """If the file of a held lock is removed, a new lock can be taken, and excludes others."""
     lock = ClusterLock("c", str(tmp_path / "run"))
     with lock:
         os.unlink(lock.path)

@@ -449,7 +449,7 @@ def test_amounts_of_a_million_and_more_keep_their_digits() -> None:
 
 
 def test_rejected_group_has_rows_in_the_document_and_no_empty_rows_as_text() -> None:
-    """The text says once that a group with a single node is too small for a drbd instance."""
+    """The document lists the nodes of a group that is rejected as a whole; the text does not."""
     held = {"a": instance("node1", "node2")}
     given = cluster({"pair": 2, "single": 1}, instances=held)
     request = {"type": "node-evacuate", "instances": ["a"], "evac_mode": "secondary-only"}

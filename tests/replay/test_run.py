@@ -71,7 +71,7 @@ def test_answer_without_warning_removes_the_stored_one(case: Case) -> None:
 def test_bug_while_answering_is_an_error_with_its_traceback(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unexpected exception fails the case with its traceback; other cases run."""
+    """An unexpected exception fails its case with the traceback."""
 
     def respond(raw: bytes, settings: Settings) -> Reply:
         raise ZeroDivisionError("no nodes")

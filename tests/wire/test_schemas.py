@@ -252,7 +252,7 @@ def test_schemas_are_found_beside_or_inside_the_package(inside: bool, tmp_path: 
 
 
 def test_missing_schemas_are_reported_in_one_line(tmp_path: Path) -> None:
-    """Without schemas, requests are answered; --validate reports in one line that they lack."""
+    """Without schemas, requests are answered; --validate says in one line that they are missing."""
     shutil.copytree(ROOT / "iallocator", tmp_path / "iallocator", ignore=lambda *_: ["schemas"])
     good = tmp_path / "good.json"
     good.write_bytes(as_raw(base("modern", "allocate")))
