@@ -16,6 +16,7 @@ __all__ = [
     "LEAST_GAIN",
     "LEAST_GAIN_FROM",
     "LEAST_SCORE",
+    "MOST_KERNEL_RENEWALS",
     "SCORE_DECIMALS",
     "SCORE_TOLERANCE",
     "SPELLING_SIMILARITY",
@@ -28,6 +29,12 @@ SCORE_TOLERANCE = 1e-9
 
 A score is a sum of some hundred terms of about 1, so rounding moves it by about 1e-13, and scores
 are printed and compared with eight decimals.
+"""
+
+MOST_KERNEL_RENEWALS = 63
+"""Renewals of the sums of a score after changes; then all sums are computed again.
+
+Each renewal adds a rounding error of about 1e-16 of the sum.
 """
 
 SCORE_DECIMALS = 10

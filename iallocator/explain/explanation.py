@@ -27,11 +27,9 @@ __all__ = [
     "Decision",
     "Difference",
     "Explanation",
-    "NodeRow",
     "StepReport",
     "differences",
     "failure_words",
-    "node_rows",
 ]  # fmt: skip
 
 NODE_ANSWER, NODE_POSSIBLE, NODE_REJECTED, NODE_NOT_ASKED = (
@@ -190,6 +188,7 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
     `scored`: whether scores of its placements were compared, so that they are included.
     """
     scored = group.ranked_by == "score" and (scored or len(group.placements) > DESCRIBED_PLACEMENTS)
+    chosen = answer.nodes if answer is not None and answer in group.placements else []
     document: Json = {
         "group": group.name,
         "uuid": group.uuid,
@@ -200,7 +199,7 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
         "successes": group.successes,
         "failures": dict(sorted(group.failures.items())),
         "placements": [placed.document(scored) for placed in group.placements],
-        "candidates": [row.document() for row in node_rows(group, answer, instance)],
+        "candidates": [_node_document(group, node, chosen, instance) for node in group.nodes],
         "n1_refused": [rejected.document() for rejected in group.n1_rejections],
         "closest": group.closest,
     }
@@ -212,85 +211,49 @@ def _group_document(group: GroupReport, answer: Placed | None, instance: str, sc
     return document
 
 
-class NodeRow:
-    """A node in a table: its result, and the score of its best placement.
+def _node_document(
+    group: GroupReport, node: NodeReport, chosen: Sequence[str], instance: str
+) -> Json:
+    """Return a node of `group` as JSON: its result for `instance`, and the reasons.
 
-    `score` is None if the score did not decide. `penalty` is the amount that violated soft
-    constraints add to the score.
+    The most important reason comes first. `chosen` has the nodes of the answer, if it is in this
+    group. The score of the best placement is included if the score decided; the penalty is what
+    violated soft constraints add to it.
     """
-
-    __slots__ = (
-        "_chosen", "_group", "_instance", "_rank", "node", "penalty", "result", "score",
-    )  # fmt: skip
-
-    def __init__(
-        self, group: GroupReport, node: NodeReport, chosen: Sequence[str], instance: str
-    ) -> None:
-        self.node = node
-        self._group = group
-        self._chosen = chosen
-        self._instance = instance
-        self._rank = rank = group.node_ranks.get(node.name)
-        self.score: float | None = None
-        self.penalty = 0.0
-        if rank is not None and not (rank.lost or node.excluded):
-            self.score, self.penalty = rank.score, rank.penalty
-        if node.excluded:
-            self.result = NODE_NOT_ASKED
-        elif rank is None:
-            self.result = NODE_POSSIBLE if node.roles.possible else NODE_REJECTED
-        elif rank.lost:
-            self.result = NODE_REJECTED
-        else:
-            self.result = NODE_ANSWER if node.name in chosen else NODE_POSSIBLE
-
-    @property
-    def name(self) -> str:
-        """Return the name of the node."""
-        return self.node.name
-
-    @property
-    def why(self) -> list[str]:
-        """Compute and return the reasons for the result, the most important one first."""
-        group, node, rank = self._group, self.node, self._rank
-        if node.excluded:
-            return [", ".join(node.excluded)]
-        if self.result == NODE_ANSWER and len(self._chosen) > 1:
-            return [("as primary", "as secondary")[self._chosen.index(node.name)]]
-        rejected = node.roles.reasons
-        if node.name in group.rejected_by_strategy:
-            strategy = f"FailStrategy: {group.rejected_by_strategy[node.name]}"
-            rejected = [*rejected, strategy]
-        if rank is None:
-            return ["by its limits", *rejected] if node.roles.possible else rejected
-        if rank.lost:
-            lost = (o for o in group.n1_rejections if node.name in o.nodes)
-            first = next((failure_words(one.document(), self._instance) for one in lost), None)
-            return [*rejected, first or f"{FAILURE_SAFETY.reason}: {FAILURE_SAFETY.about}"]
-        ranked = rank.words(node.name)
-        return [ranked] if self.result == NODE_ANSWER else [ranked, *rejected]
-
-    def document(self) -> Json:
-        """Return the row as JSON."""
-        node = self.node
-        result: Json = {
-            "node": node.name,
-            "excluded": node.excluded,
-            "roles": node.roles.document,
-            "result": self.result,
-            "reasons": self.why,
-        }
-        if self.score is not None:
-            result["score"] = round(self.score, SCORE_DECIMALS)
-        if self.penalty:
-            result["penalty"] = self.penalty
-        return result
-
-
-def node_rows(group: GroupReport, answer: Placed | None, instance: str) -> list[NodeRow]:
-    """Return a row for each reported node of `group`, in the order of the group."""
-    chosen = answer.nodes if answer is not None and answer in group.placements else []
-    return [NodeRow(group, node, chosen, instance) for node in group.nodes]
+    name, roles, rank = node.name, node.roles, group.node_ranks.get(node.name)
+    rejected = roles.reasons
+    if name in group.rejected_by_strategy:
+        rejected = [*rejected, f"FailStrategy: {group.rejected_by_strategy[name]}"]
+    if node.excluded:
+        result, reasons = NODE_NOT_ASKED, [", ".join(node.excluded)]
+    elif rank is None and roles.possible:
+        result, reasons = NODE_POSSIBLE, ["by its limits", *rejected]
+    elif rank is None:
+        result, reasons = NODE_REJECTED, rejected
+    elif rank.lost:
+        lost = (o for o in group.n1_rejections if name in o.nodes)
+        first = next((failure_words(one.document(), instance) for one in lost), None)
+        result = NODE_REJECTED
+        reasons = [*rejected, first or f"{FAILURE_SAFETY.reason}: {FAILURE_SAFETY.about}"]
+    elif name not in chosen:
+        result, reasons = NODE_POSSIBLE, [rank.words(name), *rejected]
+    elif len(chosen) > 1:
+        result, reasons = NODE_ANSWER, [("as primary", "as secondary")[chosen.index(name)]]
+    else:
+        result, reasons = NODE_ANSWER, [rank.words(name)]
+    document: Json = {
+        "node": name,
+        "excluded": node.excluded,
+        "roles": roles.document,
+        "result": result,
+        "reasons": reasons,
+    }
+    if rank is not None and not (rank.lost or node.excluded):
+        if rank.score is not None:
+            document["score"] = round(rank.score, SCORE_DECIMALS)
+        if rank.penalty:
+            document["penalty"] = rank.penalty
+    return document
 
 
 def failure_words(rejected: Json, instance: str) -> str:

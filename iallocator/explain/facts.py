@@ -232,12 +232,12 @@ class NodeReport:
     def __init__(
         self,
         name: str,
-        excluded: list[str] | None = None,
+        excluded: Sequence[str] = (),
         survey: Survey | None = None,
         index: int = 0,
     ) -> None:
         self.name = name
-        self.excluded = excluded or []
+        self.excluded = excluded
         self._survey = survey
         self._index = index
         self._roles: Roles | None = None

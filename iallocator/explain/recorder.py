@@ -28,6 +28,7 @@ from iallocator.n1 import WORK_PER_SECOND
 from iallocator.placement.results import NodeQuery
 from iallocator.placement.what_if import NodeHistory
 from iallocator.scoring.scalar import kernel_of
+from iallocator.tolerances import MOST_KERNEL_RENEWALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -103,7 +104,7 @@ class Recorder:
         self._indices: dict[str, int] | None = None
         self._as_read: dict[str, Instance] | None = None
         self._earlier: dict[int, EarlierNodes] = {}
-        self._kernels: Kept[int, ScalarKernel] = {}
+        self._kernels: dict[int, tuple[Sequence[int], ScalarKernel]] = {}
         self._present_terms: Kept[tuple[int, str], list[Term]] = {}
         self._nodes = NodeHistory()
 
@@ -393,16 +394,19 @@ class Recorder:
     def _kernel(self, scope: Sequence[int]) -> ScalarKernel:
         """Return the kernel that scores the nodes of `scope` in the present state.
 
-        It is kept until one of these nodes changes: an allocation queries many groups with one
-        scope, and a move to another group changes few of the scopes.
+        It is renewed only for the nodes that have changed: an allocation queries many groups with
+        one scope, and a move to another group changes few of the scopes.
         """
-        state = self.context.state
-
-        def compute() -> ScalarKernel:
+        _, kernel = self._kernels.get(id(scope), (scope, None))
+        if kernel is None or kernel.renewals >= MOST_KERNEL_RENEWALS:
             earlier = self._earlier.setdefault(id(scope), ({}, {}))
-            return kernel_of(state, scope, earlier=earlier, fixed=self.context.kernels.fixed)
-
-        return derived(self._kernels, id(scope), [state.stamps[index] for index in scope], compute)
+            kernel = kernel_of(
+                self.context.state, scope, earlier=earlier, fixed=self.context.kernels.fixed
+            )
+            self._kernels[id(scope)] = scope, kernel  # with its scope, so that the id stays taken
+        else:
+            kernel.follow()
+        return kernel
 
     def _runner_up(
         self,

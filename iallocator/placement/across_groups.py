@@ -11,7 +11,7 @@ from itertools import chain, islice
 from iallocator.constraints.table import entry_rejection, group_obstacle, move_rejections
 from iallocator.placement.groups import collect_offers
 from iallocator.placement.results import POLICY_RANK, AllocationRequest
-from iallocator.tolerances import WRITTEN_DECIMALS
+from iallocator.tolerances import MOST_KERNEL_RENEWALS, WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     Ranked = Iterator[tuple[float, Nodes]]
 
 __all__ = ["MOST_EQUAL", "AcrossGroups"]
-
-MOST_KERNEL_RENEWALS = 63
-"""The number of renewals after which a new kernel is made, because rounding errors of kept sums add
-up."""
 
 MANY_GROUP_PAIRS = 20_000
 """The number of pairs of nodes above which the pairs of promising primaries are scored first."""

@@ -105,7 +105,8 @@ class Table:
         rows.insert(0, ([printable(column.title) for column in self._columns], "head"))
         whole = range(len(self._columns))
         widths = [max(columns_of(row[k]) for row, _ in rows) for k in whole]
-        lines = self._part(rows, whole, widths)
+        lines = self._above(whole, widths, narrow=False)
+        lines += [(self._line(row, whole, widths), tone) for row, tone in rows]
         if not most or max(columns_of(text) for text, _ in lines) <= most:
             return lines
         cells: list[Sequence[str]] = list(zip(*(row for row, _ in rows)))
@@ -118,7 +119,7 @@ class Table:
                 )
             if lines:
                 lines.append(("", ""))
-            lines += self._part(rows, part, widths_fit, narrow=split)
+            lines += self._part(rows, part, widths_fit, split)
         return lines
 
     def _part(
@@ -126,7 +127,7 @@ class Table:
         rows: Sequence[tuple[Sequence[str], str]],
         part: Sequence[int],
         widths: Sequence[int],
-        narrow: bool = False,
+        narrow: bool,
     ) -> list[tuple[str, str]]:
         """Return the lines of the columns `part`; a row without text in these columns has no line.
 

@@ -77,7 +77,7 @@ def change_group(document: Json, *names: str) -> Json:
 def node_results(decision: Decision) -> dict[str, list[str]]:
     """Return the rejections and exclusions of each node of a decision's group."""
     return {
-        node.name: node.excluded + [r.wording for role in node.roles for r in role.rejections]
+        node.name: [*node.excluded, *(r.wording for role in node.roles for r in role.rejections)]
         for node in decision.groups[0].nodes
     }
 
