@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iallocator.aliases import Json
 from iallocator.constraints.table import FAILURE_SAFETY
-from iallocator.explain.facts import PENALTY, GroupReport, NodeReport, Placed, Term
-from iallocator.tolerances import SCORE_DECIMALS
+from iallocator.explain.facts import PENALTY, GroupReport, NodeReport, Placed, Term, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -250,7 +249,7 @@ def _node_document(
     }
     if rank is not None and not (rank.lost or node.excluded):
         if rank.score is not None:
-            document["score"] = round(rank.score, SCORE_DECIMALS)
+            document["score"] = rounded(rank.score)
         if rank.penalty:
             document["penalty"] = rank.penalty
     return document
@@ -289,7 +288,7 @@ class Difference(NamedTuple):
     def nothing(self) -> bool:
         """Return whether the statistic is 0 before the placement and in both placements."""
         shown = (self.mine.before, self.mine.after, self.other.after)
-        return not any(round(value, SCORE_DECIMALS) for value in shown)
+        return not any(rounded(value) for value in shown)
 
 
 def differences(mine: Placed, other: Placed) -> list[Difference]:
@@ -304,7 +303,7 @@ def differences(mine: Placed, other: Placed) -> list[Difference]:
         """Return the key to sort by: large differences first, then statistics that changed most."""
         mine = difference.mine
         moved = abs(mine.contribution_after - mine.contribution_before)
-        return -round(abs(difference.amount), SCORE_DECIMALS), -round(moved, SCORE_DECIMALS)
+        return -rounded(abs(difference.amount)), -rounded(moved)
 
     return sorted((Difference(a, b) for a, b in terms), key=weight)
 
@@ -316,20 +315,20 @@ def difference_document(mine: Placed, other: Placed, label: str) -> Json:
         "with": label,
         "group": other.group,
         "nodes": other.nodes,
-        "score": round(other.score, SCORE_DECIMALS),
+        "score": rounded(other.score),
         **({"penalty": other.penalty} if other.penalty else {}),
-        "difference": round(other.total - mine.total, SCORE_DECIMALS),
+        "difference": rounded(other.total - mine.total),
         "statistics": [
             {
                 "name": one.mine.name,
                 "weight": one.mine.weight,
-                "before": round(one.mine.before, SCORE_DECIMALS),
-                "with_answer": round(one.mine.after, SCORE_DECIMALS),
-                "with_other": round(one.other.after, SCORE_DECIMALS),
-                "contribution_before": round(one.mine.contribution_before, SCORE_DECIMALS),
-                "contribution_answer": round(one.mine.contribution_after, SCORE_DECIMALS),
-                "contribution_other": round(one.other.contribution_after, SCORE_DECIMALS),
-                "difference": round(one.amount, SCORE_DECIMALS),
+                "before": rounded(one.mine.before),
+                "with_answer": rounded(one.mine.after),
+                "with_other": rounded(one.other.after),
+                "contribution_before": rounded(one.mine.contribution_before),
+                "contribution_answer": rounded(one.mine.contribution_after),
+                "contribution_other": rounded(one.other.contribution_after),
+                "difference": rounded(one.amount),
             }
             for one in terms
             if not one.nothing

@@ -39,11 +39,17 @@ __all__ = [
     "RoleReport",
     "Roles",
     "Term",
+    "rounded",
     "scored",
 ]
 
 PENALTY = "penalty"
 """The name of the term with the amount that violated soft constraints add to a score."""
+
+
+def rounded(value: float) -> float:
+    """Return a score or a part of one, rounded as scores are; zero has no sign."""
+    return round(value, SCORE_DECIMALS) + 0.0
 
 
 class Term(NamedTuple):
@@ -73,10 +79,10 @@ class Term(NamedTuple):
         return {
             "name": self.name,
             "weight": self.weight,
-            "before": round(self.before, SCORE_DECIMALS),
-            "after": round(self.after, SCORE_DECIMALS),
-            "contribution_before": round(self.contribution_before, SCORE_DECIMALS),
-            "contribution_after": round(self.contribution_after, SCORE_DECIMALS),
+            "before": rounded(self.before),
+            "after": rounded(self.after),
+            "contribution_before": rounded(self.contribution_before),
+            "contribution_after": rounded(self.contribution_after),
         }
 
 
@@ -120,7 +126,7 @@ class Placed(NamedTuple):
         if not scored:
             return document
         terms = [term.document() for term in self.terms]
-        document["score"] = round(self.score, SCORE_DECIMALS)
+        document["score"] = rounded(self.score)
         if self.penalty:
             document["penalty"] = self.penalty
         return document | {"terms": terms}
@@ -269,7 +275,7 @@ class N1Rejection(NamedTuple):
         """Return the rejected placement as JSON."""
         return {
             "nodes": self.nodes,
-            "score": round(self.score, SCORE_DECIMALS),
+            "score": rounded(self.score),
             "failing_node": self.failing,
             "stranded_instance": self.instance,
             "stranded_memory": self.memory,

@@ -216,7 +216,7 @@ def test_explanation_of_a_node_that_is_not_online_has_the_reason(
 ) -> None:
     """A node that is drained or offline is excluded with this reason."""
     found = only_decision(allocate(cluster(changes={"node2": changes})))
-    assert [node.excluded for node in found.groups[0].nodes] == [[], [reason], []]
+    assert [list(node.excluded) for node in found.groups[0].nodes] == [[], [reason], []]
 
 
 def test_explanation_of_a_node_outside_the_restriction_has_the_reason() -> None:
