@@ -343,9 +343,9 @@ class Deadline:
 
     @classmethod
     def of_run(cls, seconds: float | None, limit: str = "") -> Self:
-        """Return the deadline of a run that may take `seconds` from its beginning.
+        """Return the deadline of a run that may take `seconds` from its beginning; None: no limit.
 
-        It leaves the time that is reserved for writing the result.
+        The deadline leaves the time that is reserved for writing the result.
         """
         deadline = cls(seconds, limit, Running.began)
         deadline._reserved = Running.reserved

@@ -64,7 +64,7 @@ def balanced(
 
     `settings`: the settings, completed from tags. `compound`: try swaps and chains of moves if no
     single move lowers the score. `steady`: the policy of steady balancing, which decides on moves
-    instead of the score.
+    instead of the score; None: the score decides.
     """
     from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
     from iallocator.planners.balance.move_kinds import MoveRules

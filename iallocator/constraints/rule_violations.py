@@ -262,7 +262,7 @@ def _new(
 
 
 def _asked(member: Member, rule_counts: RuleCounts, domains: Domains) -> set[Zones]:
-    """Return the failure domains in which the rule of `member` applies to it."""
+    """Return the failure domains in which the rule of `member` applies to this member."""
     zone_sets = set(rule_counts.named(member.rule, domains))
     if member.domain or any(not domain for _, domain in rule_counts.counts(member.rule)):
         zone_sets.add(domains.zones(member.domain))

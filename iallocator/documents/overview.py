@@ -70,7 +70,7 @@ def score_terms(state: State, nodes: Sequence[int] | None = None) -> list[Json]:
 
 
 def group_overviews(state: State, only: Group | None = None) -> list[Json]:
-    """Return the overview of each group, or of `only`.
+    """Return the overview of each group, or only of the group `only` if it is not None.
 
     An instance counts in the group of its primary.
     """

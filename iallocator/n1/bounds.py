@@ -146,7 +146,7 @@ class Demand:
             self.largest_disk = max(self.largest_disk, instance.disk)
 
     def add_demand(self, other: Demand) -> None:
-        """Add the instances that need a new node of `other`, a node that fails at the same time."""
+        """Add the demand `other`, that of a node that fails at the same time, to this demand."""
         self.movers += other.movers
         self.moved += other.moved
         self.largest = max(self.largest, other.largest)

@@ -169,7 +169,7 @@ class Simulation:
     def fails_over(self, instance: Instance, failed: Collection[int]) -> bool:
         """Let `instance` fail over; return whether its secondary, not in `failed`, accepts it.
 
-        Changes the state: call it in a trial.
+        The failover changes the state. The caller must undo it.
         """
         return not self._failover(instance, failed)
 

@@ -240,7 +240,10 @@ class Context:
         return rules
 
     def make_rules(self, mode: str, units: Mapping[str, Sequence[str]] | None) -> Rules:
-        """Return new N+1 rules of `mode`; `units` are the colocation groups by instance name."""
+        """Return new N+1 rules of `mode`.
+
+        `units`: name of an instance -> its colocation group; None if there are no such groups.
+        """
         stay = mode == "strict" and self.settings.behaviour.checks_n1_where_movers_were
         namesake = self.namesake if mode == "strict" else None
         return Rules(mode, units, self.effort, stay, namesake)

@@ -397,9 +397,9 @@ class Evaluator:
     ) -> dict[int, Rejection]:
         """Return node -> rejection, for those of `nodes` that reject `instance`.
 
-        The nodes are checked as its primary, or as its secondary beside `primary`, which is not
-        checked. `before`: the nodes of the instance before the move. The instance must not be
-        placed.
+        The nodes are checked as its secondary beside `primary`, which is not checked; if `primary`
+        is None, as its primary. `before`: the nodes of the instance before the move. The instance
+        must not be placed.
         """
         return self._move_checks.rejections(instance, before, nodes, primary)
 

@@ -144,8 +144,8 @@ class MoveChecks:
     ) -> dict[int, Rejection]:
         """Return node -> rejection, for those of `nodes` that reject `instance`.
 
-        The nodes are checked as its primary, or as its secondary beside `primary`. The instance
-        must not be placed.
+        The nodes are checked as its secondary beside `primary`; if `primary` is None, as its
+        primary. The instance must not be placed.
         """
         if primary is None:
             rejections = self._primary_rejections(instance, before, nodes)

@@ -425,7 +425,10 @@ def nearest_new(context: Context, allocation: AllocationRequest, offers: RankedG
 
 
 def nearest_move(context: Context, queried: Queried | None) -> str:
-    """Return the nearest of the nodes that were `queried` for a moving instance, in words."""
+    """Return the nearest of the nodes that were `queried` for a moving instance, in words.
+
+    The result is "" if no nodes were queried.
+    """
 
     def misses() -> Iterator[tuple[str, Miss]]:
         if queried is not None:
@@ -472,7 +475,11 @@ def _miss(
     query: NodeQuery | None,
     rejected: Nodes | None,
 ) -> Miss:
-    """Return the nearest candidate of a group; `rejected`: a placement that only N+1 rejected."""
+    """Return the nearest candidate of a group.
+
+    `query`: the query for nodes; None if there was none. `rejected`: a placement that only N+1
+    rejected, which is the nearest candidate; None if there is none.
+    """
     cluster = context.cluster
     domain = domain_of(node.name for node in cluster.nodes)
 

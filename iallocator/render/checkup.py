@@ -63,7 +63,7 @@ def health_sentence(document: Json, facts: Json, page: Page | None = None) -> st
     """Return the health and the effect of balancing in one sentence.
 
     `document` is the health as ``--json`` writes it; `facts` has further data for the text. `page`
-    determines the decimals of scores.
+    determines the decimals of scores; None: as by default.
     """
     page = Page() if page is None else page
     state, rebalancing = STATES[document["healthy"]], document["rebalancing"]

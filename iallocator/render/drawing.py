@@ -165,7 +165,7 @@ def subject(step: Json) -> str:
 def way(step: Json, short: Mapping[str, str] | None = None, arrow: str = "->") -> str:
     """Return the move of a step as text: ``node1:node2 -> node3:node2``.
 
-    `short`: name of a node -> the name that is shown.
+    `short`: name of a node -> the name that is shown; other names are shown unchanged.
     """
     known = short or {}
     before, after = (

@@ -92,7 +92,10 @@ class Separations:
         }
 
     def held(self, instance: Instance, place: Place | None) -> Amounts:
-        """Return the units that `instance` holds at `place`."""
+        """Return the units of separations that `instance` holds at `place`: (node, text) -> 1.
+
+        Two instances that must be separate need the only unit for their pair, or for their tag.
+        """
         if place is None or instance.name not in self._needs:
             return {}
         if instance.uses_memory and not place.running:
@@ -100,7 +103,7 @@ class Separations:
         return dict.fromkeys(self._of(instance.name, place.nodes[0]), 1)
 
     def charge(self, steps: Iterable[Step]) -> None:
-        """Add to each of `steps` the units that it takes and frees."""
+        """Add to each of `steps` the units of separations that the step takes and frees."""
         if not self._needs:
             return
         for step in steps:

@@ -148,7 +148,9 @@ class _Rules:
 
 
 def loads(text: str, object_of: Pairs | None = None) -> Any:
-    """Return the value of a JSON document; `object_of` makes an object from its members.
+    """Return the value of the JSON document `text`.
+
+    `object_of` makes an object from its members; None: objects are plain dictionaries.
 
     Raises
     ------

@@ -15,7 +15,7 @@ Row = list[str]
 
 
 def rows() -> dict[str, Row]:
-    """Return the row of each package, module or folder in the first column of a table."""
+    """Return name -> table row of each package, module and folder in ARCHITECTURE.md."""
     found: dict[str, Row] = {}
     for line in ARCHITECTURE.splitlines():
         if line.startswith("| `"):

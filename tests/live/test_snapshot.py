@@ -1,4 +1,4 @@
-"""Test snapshots of running clusters: htools read them with the cluster's own results."""
+"""Test snapshots of running clusters: htools have equal results for snapshot and cluster."""
 
 from __future__ import annotations
 

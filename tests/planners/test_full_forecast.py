@@ -395,9 +395,9 @@ def test_removed_instance_without_a_size_has_the_mean_size(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("seed", seeds(20, 300))
 def test_trend_equals_the_definition(seed: int) -> None:
-    """The slope of the trend is the median of all pairs; the range follows Student's t.
+    """The slope of the trend is the median slope of all pairs of points.
 
-    The range is computed from at least four parts of the history.
+    The range of the slope follows Student's t distribution, for at least four parts of the history.
     """
     rng = Random(f"trend/{seed}")
     days = sorted(rng.sample(range(40), rng.randint(8, 20)) + [40, 60])

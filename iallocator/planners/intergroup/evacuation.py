@@ -155,7 +155,7 @@ def packed(mover: Mover, instances: Sequence[Instance], targets: Targets) -> Eva
 
 
 def _planned(mover: Mover, done: Evacuation, made: Sequence[Move]) -> Evacuation:
-    """Add the moves `made` to `done`, and return it."""
+    """Make `made` the moves of the plan `done`; return `done`."""
     done.entries = [PlanEntry(move) for move in made]
     mark_colocation_groups(done.entries, mover.context.units)
     return done

@@ -243,7 +243,10 @@ def _sum(needs: Sequence[Amounts]) -> Amounts:
 
 
 def _freest(cluster: Cluster, usage: CapacityUsage, nodes: Sequence[int]) -> int | None:
-    """Return the node with the most free capacity, found by comparing nodes in order of name."""
+    """Return the node of `nodes` with the most free capacity; None if there are no nodes.
+
+    The nodes are compared one after the other, in the order of their names.
+    """
     freest: int | None = None
     for index in sorted(nodes, key=lambda i: cluster.nodes[i].name.encode()):
         if freest is None or usage.compare(index, freest) > 0:

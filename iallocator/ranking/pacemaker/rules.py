@@ -44,7 +44,9 @@ class NodeScores:
         self._shared: dict[tuple[object, ...], Weights] = {}
 
     def of(self, instance: Instance, home: int | None = None, pinned: bool = False) -> Weights:
-        """Return node weight plus location score, plus stickiness on `home`, its current node.
+        """Return per node the weight plus the location score of `instance`, plus its stickiness.
+
+        The stickiness counts only on `home`, the current node of the instance; None for none.
 
         Instances with equal scores, home and stickiness share one returned object.
         """

@@ -217,7 +217,10 @@ class Rules:
         )
 
     def _near(self, one: str, other: str, domain: str) -> bool:
-        """Return whether two nodes are in one failure domain; "": whether they are one node."""
+        """Return whether two nodes are in one failure domain of the kind `domain`.
+
+        If `domain` is "", return whether they are one node.
+        """
         if domain == "group":
             return self.group_of((one,)) == self.group_of((other,))
         tags = [

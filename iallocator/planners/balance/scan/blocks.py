@@ -243,7 +243,7 @@ class Sides:
         self._views(where.left_reserved)
 
     def _limits(self, up: bool) -> LimitSet:
-        """Return the limits that apply to a move off a node that is `up` or not."""
+        """Return the limits for a move off a node; `up`: whether the node is online."""
         return ALL_LIMITS if up and not self._rules.ignore_soft else FORCED_LIMITS
 
     def _views(self, left_reserved: Floats) -> None:
@@ -465,7 +465,10 @@ class Block(Sides):
         return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.p)])
 
     def _replace_primary(self) -> MoveEffects:
-        """Return the effects of ``f r f``: on the secondary, only the reserved memory changes."""
+        """Return the effects of a new primary beside the old secondary.
+
+        On the secondary, only the reserved memory changes.
+        """
         comes = self._comes
         staying = self._as_secondary(self._s0, self.s, self.n)
         barred = self._barred_lead(self._s0, self.s, staying, self._off_primary, self._barred_led)
