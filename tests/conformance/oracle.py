@@ -47,7 +47,7 @@ class GroupResult:
     Attributes
     ----------
     group, policy
-        Its name and alloc_policy; empty where the answer names no group.
+        The name and the alloc_policy of the group; empty where the answer names no group.
     score
         The best placement's score, lower being better: one number, or the lost
         allocations and the disk left in a dedicated group; empty without a placement.

@@ -22,10 +22,10 @@ SLOW = ("balance", "squeeze", "capacity", "between groups")
 """The questions that take tens of milliseconds."""
 
 GAIN = 1e-4
-"""A move that gains less may be left out."""
+"""The decrease of the score below which `balance` may leave out a move."""
 
 MOST_RESTARTED = 12
-"""The most instances of a cluster of which all restarts are tried."""
+"""The largest number of instances of a cluster for which all combinations of restarts are tried."""
 
 MOST_STATES, MOST_SCORED = 1200, 100
 """The most placements that are searched for the best plan, and of which scores are counted."""

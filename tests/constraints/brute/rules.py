@@ -87,7 +87,7 @@ class Rules:
     # What a node has
 
     def memory(self, node: str) -> int:
-        """Return the MiB that instances on the node may have."""
+        """Return the MiB of memory that instances on the node may use."""
         group = self.document["nodegroups"][self.nodes[node]["group"]]
         ratio = Fraction(1)
         for tags in (self.document["cluster_tags"], group["tags"]):
@@ -97,7 +97,7 @@ class Rules:
         return int(ratio * own)
 
     def free_memory(self, where: Homes, node: str) -> int:
-        """Return the MiB that instances leave."""
+        """Return the MiB of memory that the instances of `where` leave free on the node."""
         here = (name for name, nodes in where.items() if nodes[0] == node)
         return self.memory(node) - sum(int(self.raw[name]["memory"]) for name in here)
 
@@ -267,10 +267,10 @@ class Rules:
     ) -> str:
         """Return why instance `name` may not go to `nodes`; "" if it may.
 
-        `where` has the place of the instance before, unless it is new. `soft`: the disk reserve
-        counts, the memory for failovers, and constraints between instances, as between two moves.
-        Otherwise only what counts between two steps of a move. `leaving`: the instances
-        that a request moves; each is separated from those that stay, and from those moved before.
+        `where` has the place of the instance before, unless it is new. `soft`: whether the disk
+        reserve, the memory for failovers and the constraints between instances are checked, too.
+        They apply after a move, but not between the steps of a move. `leaving`: the instances that
+        a request moves; each is separated from those that stay, and from those moved before.
         """
         old = tuple(where.get(name, ()))
         without = {one: at for one, at in where.items() if one != name}
@@ -328,7 +328,7 @@ class Rules:
         }
 
     def group_of(self, nodes: tuple[str, ...]) -> str:
-        """Return the group of the primary."""
+        """Return the group of the first of `nodes`, which is the primary."""
         group: str = self.nodes[nodes[0]]["group"]
         return group
 
