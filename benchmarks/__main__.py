@@ -130,7 +130,7 @@ class Bench:
         return row
 
     def _alone(self, case: Case) -> bool:
-        """Return whether only this program runs, as there is no peer, or it would be stopped."""
+        """Return whether only this program runs: there is no peer, or it would be stopped."""
         if self.options.peerless or not (case.peer if case.ours else case.seconds < 1):
             return True
         stopped = self.stopped.get((case.work, case.template), case.nodes)

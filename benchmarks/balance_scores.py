@@ -90,7 +90,7 @@ def rejected(peer: HbalPlan, cluster: Cluster) -> bool:
 
 
 def compare(seed: int, folder: Path) -> list[Compared]:
-    """Return the comparison of each group of a document; [] if hbal reads it differently."""
+    """Return the comparison of each group of a document; [] if hbal reads other amounts from it."""
     raw = document(seed, ("relocate", "node-evacuate")[seed % 2])
     if not comparable(raw):
         return []

@@ -42,7 +42,7 @@ class Measured:
 
 
 ENOUGH = 12.0
-"""Processor seconds of all runs of one command, except the first, after which it ends."""
+"""Processor seconds of all runs of one command but the first, after which no further run begins."""
 
 
 def in_turn(

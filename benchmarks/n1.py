@@ -18,7 +18,7 @@ from benchmarks.clusters import POLICY, Shape, allocate, group_entry, node_entry
 from iallocator.aliases import Json
 from iallocator.cli import answer
 from iallocator.model.state import State
-from iallocator.n1 import UNKNOWN, Rules
+from iallocator.n1 import UNPROVED, Rules
 from iallocator.n1.bounds import check_bounds, demand_of
 from iallocator.n1.exact import ExactSearch
 from iallocator.n1.simulation import Simulation
@@ -149,7 +149,7 @@ def searches(clusters: int) -> Iterator[tuple[float, bool]]:
         left = FAILURES
         for node in group.nodes:
             demand = demand_of(state, (node,), rules)
-            if check_bounds(state, (node,), demand, rules)[0] != UNKNOWN:
+            if check_bounds(state, (node,), demand, rules)[0] != UNPROVED:
                 continue
             if not left or not simulation.lost([(node,)]):
                 continue

@@ -29,7 +29,7 @@ __all__ = ["effective", "reserve_disk"]
 OF_THE_RUN = {"time_limit"}
 """Settings that a tag of one group cannot change."""
 
-RESERVE, RESERVE_TARGET = "disk-reserve", "disk_reserve"
+RESERVE_SETTING, RESERVE_TARGET = "disk-reserve", "disk_reserve"
 """The setting that tags of single nodes can change, too."""
 
 REQUEST = "the request"
@@ -97,11 +97,11 @@ def reserve_disk(cluster: Cluster, settings: Settings, remarks: list[str]) -> No
     A tag of the node precedes the tags of its group and of the cluster. An invalid one causes a
     warning in `remarks`.
     """
-    start = f"{settings.tag_prefix}{RESERVE}:"
+    start = f"{settings.tag_prefix}{RESERVE_SETTING}:"
     for node in cluster.nodes:
         own = settings.by_group.get(node.group.index, settings)
         text = own.disk_reserve
-        origin = own.origins.get(RESERVE_TARGET, f"option --{RESERVE}")
+        origin = own.origins.get(RESERVE_TARGET, f"option --{RESERVE_SETTING}")
         given = RESERVE_TARGET in own.chosen or origin == REQUEST
         for tag in () if given else node.tags:
             if not tag.startswith(start):

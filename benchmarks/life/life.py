@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
 
 class Observer(Protocol):
-    """A receiver of the events of a life, which ignores them."""
+    """Receives the events of a life and ignores them; subclasses record them."""
 
     def rejected(self, simulated: SimulatedCluster, name: str, memory: int) -> None:
         """Record that a new instance was rejected; `simulated` does not contain the instance."""
@@ -109,7 +109,7 @@ class _Life:
                 self._observer.rejected(self.simulated, name, memory)
 
     def _fails(self, node: str) -> None:
-        """Fail a node: first the largest fitting instances fail over, then it is evacuated."""
+        """Fail a node: the largest instances that fit fail over, then the node is evacuated."""
         if self.simulated.scenario.template == "drbd":
             self._fail_over(node)
             self._evacuate(node, "secondary-only")

@@ -340,7 +340,7 @@ def _fill(handle: int, raw: bytes) -> None:
 def logged(
     arguments: Sequence[str], settings: Settings, commands: Collection[str]
 ) -> AbstractContextManager[object]:
-    """Return a ``with`` block that logs the error in it, if `arguments` or the file name a log.
+    """Return a ``with`` block that logs its error, if options or the configuration name a log.
 
     `settings`: the settings that were parsed before the error.
     """

@@ -162,7 +162,7 @@ def logged_calls(log: str, capture: str, limit: int) -> Iterator[LoggedCall]:
     """
     if not log:
         for one in read_history(capture) if capture else ():
-            kind = one.text("type") or UNKNOWN
+            kind = one.text("type") or UNKNOWN_TYPE
             time = float(one.facts.get("seconds", 0.0))
             yield LoggedCall(kind, one.outcome, time, one.answer_text)
         return
@@ -183,9 +183,9 @@ def logged_calls(log: str, capture: str, limit: int) -> Iterator[LoggedCall]:
         if int(error[1]) == STATUS_INTERRUPTED:
             outcome = "interrupted"
         understood = ", " in line[match.end(2) : match.start(3)]
-        kind = request.partition(" ")[0] if understood else UNKNOWN
+        kind = request.partition(" ")[0] if understood else UNKNOWN_TYPE
         yield LoggedCall(kind, outcome, float(seconds), error[2])
 
 
-UNKNOWN = "unknown"
+UNKNOWN_TYPE = "unknown"
 """The type of a request that was not understood."""

@@ -245,7 +245,12 @@ def reboot(command: Command, deadline: Deadline) -> PlanResult:
 def squeeze(command: Command, deadline: Deadline) -> PlanResult:
     """Plan which nodes to power off or on, and the moves that are needed for it."""
     from iallocator.planners.plan_limits import StopCriteria
-    from iallocator.planners.squeeze.headroom import ALL, DRBD, SHARED, SqueezeOptions
+    from iallocator.planners.squeeze.headroom import (
+        MOVE_ALL,
+        MOVE_DRBD,
+        MOVE_SHARED,
+        SqueezeOptions,
+    )
     from iallocator.planners.squeeze.squeeze import squeeze_cluster
 
     own, source = command.settings, command.source
@@ -257,7 +262,7 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
         master=command.master,
         prefer=own.prefer,
         avoid=own.avoid,
-        kinds=ALL if own.all_instances else DRBD if own.drbd else SHARED,
+        kinds=MOVE_ALL if own.all_instances else MOVE_DRBD if own.drbd else MOVE_SHARED,
         group=own.group,
         tag_prefix=own.tag_prefix,
     )

@@ -166,8 +166,9 @@ class LiveAffinity(NoAffinity):
         return "must be " + " and ".join(dict.fromkeys(map(self._because, rejected.values())))
 
     def _because(self, constraint: Constraint) -> str:
-        """Return a hard constraint in words, with the state of the other instance's node if not
-        online.
+        """Return a hard constraint in words.
+
+        If the node of the other instance is not online, the words include the state of this node.
         """
         nodes = self._state.where.get(constraint.other)
         home = self._state.cluster.nodes[nodes[0]] if nodes else None

@@ -23,7 +23,7 @@ from iallocator.model.constraints import (
 )
 from iallocator.model.keys import LEVELS, in_force
 from iallocator.model.tags import DESIRED, EXCLUSION, exclusion_prefixes
-from iallocator.model.tags import LOCATION as LOCATIONS
+from iallocator.model.tags import NODE_LOCATION as LOCATIONS
 from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITE_SCORE, score_in_tags
 from iallocator.tags.placement_keys import NodeTags, ResourceTags

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iallocator.model.constraints import Member
 
     Pair = tuple[Member, Member, str]
-    """Two members of a rule, and the prefix of the failure domains in which it applies to them."""
+    """Two members of a rule, and the prefix of the failure domains in which the rule applies."""
 
 __all__ = ["RuleViolations", "breaks", "others_broken"]
 

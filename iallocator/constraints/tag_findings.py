@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Units = Mapping[str, Sequence[str]]
 
 
-ONCE = ("priority", "stickiness", "ram-contention", "cpu-contention")
+SINGLE_VALUED_KINDS = ("priority", "stickiness", "ram-contention", "cpu-contention")
 """The kinds of tags that can have only one value for each object."""
 
 
@@ -182,7 +182,7 @@ def _contradictions(
             if not tag.startswith(prefix):
                 continue
             kind, _, rest = tag[len(prefix) :].partition(":")
-            if kind in ONCE or kind in settings:
+            if kind in SINGLE_VALUED_KINDS or kind in settings:
                 name = kind
             elif kind == "utilization":
                 name = f"{kind}:{rest.rpartition(':')[0]}"

@@ -11,8 +11,8 @@ from iallocator.model.node_view import NodeView, capacities
 from iallocator.planners.check.health import (
     FINDING_KINDS,
     INCONSISTENT_DATA,
+    NODE_KINDS,
     NOT_ANALYSED,
-    OF_NODES,
 )
 from iallocator.scoring.metrics import NO_CENTRES, RESERVED_TOTAL, STATISTICS, values
 from iallocator.scoring.scalar import terms_of
@@ -195,7 +195,7 @@ class Checkup:
         return {
             "kinds": FINDING_KINDS,
             "not_analysed": NOT_ANALYSED,
-            "of_nodes": OF_NODES,
+            "of_nodes": NODE_KINDS,
             "tag_findings": [(one.kind, str(one)) for one in self.tag_findings],
             "failures": None if self.failures is None else _failure_facts(self.failures),
         }

@@ -48,7 +48,10 @@ def _before(
     codes: Mapping[int, list[Json]],
     by_hand: set[int],
 ) -> list[int]:
-    """Return the steps with opcodes that step `number` depends on, also through steps by hand."""
+    """Return the steps with opcodes that step `number` depends on.
+
+    Dependencies through steps that a person must do are included.
+    """
     positions = []
     for other in steps[number].after:
         if codes[other]:

@@ -123,7 +123,7 @@ class MoveReport:
         self._jobs[:] = [self._jobs[k] for k in positions]
 
     def _around_stuck(self, demands: Demands) -> Transition:
-        """Return the transition if some instances cannot be stopped; moves that need it fail."""
+        """Return the transition if some instances cannot be stopped; moves that stop them fail."""
         from iallocator.transition.assemble import plan_transition
 
         wanted = {move.instance.name: move.after for move in self._made}

@@ -129,7 +129,7 @@ FORCED_RESOURCES = resources_of(FORCED_LIMITS)
 RESOURCES = resources_of(ALL_LIMITS)
 """Every resource of nodes that a limit checks."""
 
-RESERVE = "disk_reserve"
+RESERVE_WORDS = "disk_reserve"
 """The value of `Check.words` for the checks of the disk that must stay free."""
 
 _KNOWN: dict[tuple[object, ...], tuple[Check, ...]] = {}
@@ -165,7 +165,7 @@ def without_reserve(checks: tuple[Check, ...], node: Node) -> tuple[Check, ...]:
     """
     if not node.kept_by:
         return checks
-    return tuple(check for check in checks if check.words != RESERVE)
+    return tuple(check for check in checks if check.words != RESERVE_WORDS)
 
 
 def failover_checks(instance: Instance) -> tuple[Check, ...]:

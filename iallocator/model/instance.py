@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     """A storage pool: (type, name)."""
 
 __all__ = [
-    "NO_LOAD", "RUNNING", "UNIT_LOAD", "Backend", "Disks", "Instance", "Status",
+    "NO_LOAD", "RUNNING_STATUS", "UNIT_LOAD", "Backend", "Disks", "Instance", "Status",
     "primary_vector", "secondary_vector",
 ]  # fmt: skip
 
@@ -105,7 +105,7 @@ class Status:
         self.word = word
 
 
-RUNNING = Status()
+RUNNING_STATUS = Status()
 
 
 class Instance:
@@ -201,7 +201,7 @@ class Instance:
         backend: Backend,
         disks: Disks,
         *,
-        status: Status = RUNNING,
+        status: Status = RUNNING_STATUS,
         nodes: tuple[int, ...] = (),
         tags: Sequence[str] = (),
         networks: Sequence[str] = (),

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CLASSES", "LEVELS", "SPECIAL", "PlacementKey", "in_force"]
+__all__ = ["CLASSES", "LEVELS", "SPECIAL_NAMES", "PlacementKey", "in_force"]
 
 LEVELS = (
     "cluster", "billing entity", "customer product offer", "customer", "image product offer",
@@ -20,7 +20,7 @@ CLASSES = ("customer", "system", "special")
 """The classes of keys: set by the customer, by the administrator, or by the administrator for
 computed values."""
 
-SPECIAL = {
+SPECIAL_NAMES = {
     "#RAM": "#RAM", "#CPU": "#CPU", "#LOAD": "#LOAD", "ram": "#RAM", "cpu": "#CPU", "load": "#LOAD",
 }  # fmt: skip
 """Each spelling of the name of a special key -> the name with ``#``."""

@@ -33,7 +33,7 @@ DRBD_FAILOVER = "failover"
 REPLACE_SECONDARY = "replace_secondary"
 FAILOVER_TO = "failover_to"
 
-LETTERS = {DRBD_FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
+STEP_LETTERS = {DRBD_FAILOVER: "f", REPLACE_SECONDARY: "r", FAILOVER_TO: "fa"}
 """Elementary move -> its notation in balancers."""
 
 ElementaryMove = tuple[str, int]
@@ -96,7 +96,7 @@ class Move:
     @property
     def letters(self) -> tuple[str, ...]:
         """Return the elementary moves without their targets: ``f``, ``r`` or ``fa`` each."""
-        return tuple(LETTERS[kind] for kind, _ in self.steps)
+        return tuple(STEP_LETTERS[kind] for kind, _ in self.steps)
 
     @property
     def copied(self) -> int:
@@ -106,7 +106,7 @@ class Move:
     def notation(self, cluster: Cluster) -> str:
         """Return the steps in the notation of balancers: ``f r:node3 f``."""
         return " ".join(
-            "f" if kind == DRBD_FAILOVER else f"{LETTERS[kind]}:{cluster.nodes[target].name}"
+            "f" if kind == DRBD_FAILOVER else f"{STEP_LETTERS[kind]}:{cluster.nodes[target].name}"
             for kind, target in self.steps
         )
 

@@ -211,10 +211,10 @@ class State(Holdings):
         self._add(instance, nodes)
 
     def place_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
-        """Place each instance on its one node; they differ in name and order only, and have no
-        tags.
+        """Place each instance on its one node; the instances differ in name and order only.
 
-        The result equals that of several calls of `place`, in less time.
+        The instances must have no tags. The result equals that of several calls of `place`, in less
+        time.
         """
         for instance, nodes in arrivals:
             self._record(instance.name, nodes)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "EXTERNAL", "FILE", "INTERNAL", "LVM", "NodeAccess", "NodePools", "Storage",
+    "EXTERNAL", "FILE_POOL", "INTERNAL", "LVM", "NodeAccess", "NodePools", "Storage",
     "pool_name", "pools_of", "presumed",
 ]  # fmt: skip
 
@@ -49,7 +49,7 @@ INTERNAL, EXTERNAL = "internal", "external"
 LVM: Pool = (INTERNAL, "lvm")
 """The volume group of which nodes report the free space as free disk."""
 
-FILE: Pool = (INTERNAL, "file")
+FILE_POOL: Pool = (INTERNAL, "file")
 
 
 def presumed(template: str) -> tuple[Pool, ...]:
@@ -57,7 +57,7 @@ def presumed(template: str) -> tuple[Pool, ...]:
     kind = TEMPLATES[template]
     if not kind.has_disks:
         return ()
-    return ({VOLUMES: LVM, FILES: FILE}.get(kind.storage, (EXTERNAL, template)),)
+    return ({VOLUMES: LVM, FILES: FILE_POOL}.get(kind.storage, (EXTERNAL, template)),)
 
 
 def pools_of(instance: Instance) -> tuple[Pool, ...]:
@@ -113,7 +113,7 @@ class NodePools:
     def has_volumes(self) -> bool:
         """Return whether the node names a volume group, but does not list all of them."""
         return not self.lists_volumes and any(
-            kind == INTERNAL and name != FILE[1] for kind, name in self.pools
+            kind == INTERNAL and name != FILE_POOL[1] for kind, name in self.pools
         )
 
 
@@ -156,7 +156,7 @@ class Storage:
         self._access = [one or _SILENT for one in access]
         self.named = frozenset().union(*(one.pools for one in self._access))
         self.volumes = bool(volume_groups) or any(
-            kind == INTERNAL for kind, _ in self.named - {LVM, FILE}
+            kind == INTERNAL for kind, _ in self.named - {LVM, FILE_POOL}
         )
         self.stated: set[Pool] = set()
         self._listed = any(one.listed for one in self._access)
@@ -206,7 +206,7 @@ class Storage:
             return False
         if access.lists_volumes and pool in self.volume_groups:
             return False
-        return pool in (LVM, FILE) or pool not in self.named
+        return pool in (LVM, FILE_POOL) or pool not in self.named
 
     def nodes_of(self, pool: Pool) -> frozenset[int]:
         """Return the nodes with access to `pool`."""

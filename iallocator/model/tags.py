@@ -13,28 +13,18 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "ALLOW_MIGRATION",
-    "EXCLUSION",
-    "REPAIR_FAILOVER",
-    "REPAIR_MIGRATE",
-    "REPAIR_REINSTALL",
-    "REPAIR_STORAGE",
-    "REPAIR_TYPES",
-    "TAG_KINDS",
-    "InstanceTags",
-    "doubtful",
-    "exclusion_prefixes",
-    "interpret_tags",
-    "new_conflict",
+    "ALLOW_MIGRATION", "EXCLUSION", "REPAIR_FAILOVER", "REPAIR_MIGRATE", "REPAIR_REINSTALL",
+    "REPAIR_STORAGE", "REPAIR_TYPES", "TAG_KINDS", "InstanceTags", "doubtful", "exclusion_prefixes",
+    "interpret_tags", "new_conflict",
 ]  # fmt: skip
 
 EXCLUSION = "htools:iextags:"
-LOCATION = "htools:nlocation:"
+NODE_LOCATION = "htools:nlocation:"
 DESIRED = "htools:desiredlocation:"
 MIGRATION = "htools:migration:"
 ALLOW_MIGRATION = "htools:allowmigration:"
 
-TAG_KINDS = (EXCLUSION, LOCATION, DESIRED, MIGRATION, ALLOW_MIGRATION)
+TAG_KINDS = (EXCLUSION, NODE_LOCATION, DESIRED, MIGRATION, ALLOW_MIGRATION)
 """The kinds of cluster tags that htools evaluates."""
 
 REPAIR_STORAGE, REPAIR_MIGRATE, REPAIR_FAILOVER, REPAIR_REINSTALL = REPAIR_TYPES = (
@@ -104,7 +94,7 @@ def interpret_tags(cluster: Cluster, exclusion: Sequence[str] = ()) -> None:
     Migration tags, locations, exclusion tags and desired locations are set. `exclusion`: further
     prefixes of exclusion tags.
     """
-    locations = _values(cluster.tags, LOCATION)
+    locations = _values(cluster.tags, NODE_LOCATION)
     migrations = _values(cluster.tags, MIGRATION)
     if locations or migrations:
         below = [_Prefixes(prefix + ":" for prefix in some) for some in (locations, migrations)]

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "ANY_NUMBER", "CAME", "LEFT", "LOST", "MODES", "MOVED", "NO_GROWTH",
-    "PACKED_LIMITS", "PAIR_SIZE", "SAFE", "SUMMED_LIMITS", "UNKNOWN", "WORK_PER_SECOND", "Failure",
-    "Growth", "Rules", "UndecidedError", "disk_rejection", "plan_rules", "sum_of_shares",
+    "ANY_NUMBER", "ENTERED", "MOVED_WITHIN", "N1_MODES", "NO_GROWTH", "ONLY_LEFT", "PACKED_LIMITS",
+    "PAIR_SIZE", "PROVED_LOST", "PROVED_SAFE", "SUMMED_LIMITS", "UNPROVED", "WORK_PER_SECOND",
+    "Failure", "Growth", "Rules", "UndecidedError", "disk_rejection", "plan_rules", "sum_of_shares",
 ]  # fmt: skip
 
 
@@ -54,7 +54,7 @@ PAIR_SIZE = 2
 ANY_NUMBER = 1 << 40
 """A count that stands for "unlimited": more instances than any cluster has."""
 
-SAFE, UNKNOWN, LOST = 0, 1, 2
+PROVED_SAFE, UNPROVED, PROVED_LOST = 0, 1, 2
 """The results of a check by bounds: a failure is proved tolerated, not decided, or proved not
 tolerated."""
 
@@ -74,9 +74,9 @@ def sum_of_shares(
     """Return whether budgets of memory and disk cannot close all targets, and the spare memory.
 
     A target is closed if it lacks the memory, or the disk, for one more instance. The first result
-    is `SAFE` if the budgets certainly cannot close all targets, else `UNKNOWN`. The spare memory is
-    infinite if the budgets cannot close all targets even after two of them are closed; else -1, or
-    0 with `UNKNOWN`.
+    is `PROVED_SAFE` if the budgets certainly cannot close all targets, else `UNPROVED`. The spare
+    memory is infinite if the budgets cannot close all targets even after two of them are closed;
+    else -1, or 0 with `UNPROVED`.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ def sum_of_shares(
         else:
             others += share
         if others > 2:  # no share is negative
-            return SAFE, inf
-    return (SAFE, -1) if first + second + others > 2 else (UNKNOWN, 0)
+            return PROVED_SAFE, inf
+    return (PROVED_SAFE, -1) if first + second + others > 2 else (UNPROVED, 0)
 
 
-LEFT, MOVED, CAME = range(3)
+ONLY_LEFT, MOVED_WITHIN, ENTERED = range(3)
 """Effects of a plan on a group: instances only leave it; instances move within it; instances come
 from another group, or are created."""
 
@@ -119,7 +119,7 @@ class UndecidedError(Exception):
     """Raised if the limit of work or time is reached before a failure is decided."""
 
 
-MODES = ("strict", "no-worse", "no-new", "off")
+N1_MODES = ("strict", "no-worse", "no-new", "off")
 """Values of ``--n1``."""
 
 

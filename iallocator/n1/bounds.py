@@ -30,7 +30,7 @@ from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.state import derived
-from iallocator.n1 import LOST, SAFE, SUMMED_LIMITS, UNKNOWN, sum_of_shares
+from iallocator.n1 import PROVED_LOST, PROVED_SAFE, SUMMED_LIMITS, UNPROVED, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ FAILURES_WORTH_SORTING = 8
 def capacities_for(state: State, rules: Rules, failing: Collection[Failure]) -> Capacities:
     """Return the sorted free memory of the groups of `failing`; empty if there are few failures."""
     if len(failing) < FAILURES_WORTH_SORTING:
-        return NONE
+        return NO_CAPACITIES
     nodes = state.cluster.nodes
     groups = {nodes[one[0]].group for one in failing}
     group_targets = ((group, rules.targets(state.cluster, group)) for group in groups)
@@ -327,27 +327,32 @@ def capacities_for(state: State, rules: Rules, failing: Collection[Failure]) -> 
     }
 
 
-NONE: Capacities = {}
+NO_CAPACITIES: Capacities = {}
 
 
 def check_bounds(
-    state: State, failure: Failure, demand: Demand, rules: Rules, capacities: Capacities = NONE
+    state: State,
+    failure: Failure,
+    demand: Demand,
+    rules: Rules,
+    capacities: Capacities = NO_CAPACITIES,
 ) -> tuple[int, float]:
-    """Return `SAFE` or `LOST` if bounds prove it, else `UNKNOWN`; and with `SAFE` the spare memory.
+    """Return what bounds prove about `failure`, and its spare memory if it is proved tolerated.
 
-    The spare memory is the number of MiB that any single target can lose while all instances that
-    need a new node can still be placed. If instances need disk as well, the number is infinite or
-    -1; see `sum_of_shares`. The memory for failovers to secondaries is not part of it.
+    The first result is `PROVED_SAFE`, `PROVED_LOST` or `UNPROVED`. The spare memory is the number
+    of MiB that any single target can lose while all instances that need a new node can still be
+    placed. If instances need disk as well, the number is infinite or -1; see `sum_of_shares`. The
+    memory for failovers to secondaries is not part of it.
 
     Cost: O(n) for *n* targets, if an instance needs a new node; O(log n) with `capacities`, which
     must be of the same state.
     """
     if demand.single or _failovers_fail(state, failure, demand, rules):
-        return LOST, 0
+        return PROVED_LOST, 0
     if demand.intricate and (demand.movers or demand.failovers):
-        return UNKNOWN, 0
+        return UNPROVED, 0
     if not demand.movers:
-        return SAFE, inf
+        return PROVED_SAFE, inf
     failovers = demand.failovers
     if not demand.parts:
         return check_movers(state, failure, demand, failovers, rules, capacities)
@@ -355,7 +360,7 @@ def check_bounds(
         check_movers(state, failure, part, failovers, rules, capacities) for part in demand.parts
     ]
     kind = max(kind for kind, _ in results)
-    return kind, min(spare for _, spare in results) if kind == SAFE else 0
+    return kind, min(spare for _, spare in results) if kind == PROVED_SAFE else 0
 
 
 def check_movers(
@@ -364,12 +369,12 @@ def check_movers(
     demand: Demand,
     failovers: Mapping[int, float],
     rules: Rules,
-    capacities: Capacities = NONE,
+    capacities: Capacities = NO_CAPACITIES,
 ) -> tuple[int, float]:
     """Check by sums whether the instances of one group that need a new node can be placed.
 
-    Return `SAFE` or `LOST` if sums prove it, else `UNKNOWN`; and with `SAFE` the MiB that any
-    single target can lose. `failovers`: secondary -> MiB that fail over to it.
+    Return `PROVED_SAFE` or `PROVED_LOST` if sums prove it, else `UNPROVED`; and with `PROVED_SAFE`
+    the MiB that any single target can lose. `failovers`: secondary -> MiB that fail over to it.
     """
     targets: Sequence[int] = rules.targets(state.cluster, demand.group)
     capacity = capacities.get(demand.group.index)
@@ -378,7 +383,7 @@ def check_movers(
         barred = move_rejections(state.cluster, node, targets)
         if barred:
             if demand.recreated or len(failure) > 1:
-                return UNKNOWN, 0
+                return UNPROVED, 0
             rejected = True
             targets = [t for t in targets if t not in barred]
     if demand.shares is not None:
@@ -396,7 +401,7 @@ def check_movers(
         total = sum([c for c in free if c > 0])
         closing = sum([c - need + 1 for c in free if c >= need])
     if need > largest or total < demand.moved:
-        return LOST, 0
+        return PROVED_LOST, 0
     if demand.plain:  # each target is closed by memory or by disk
         memory, disk, size = state.columns[MEMORY], state.columns[DISK], demand.largest_disk
         return sum_of_shares(
@@ -409,7 +414,7 @@ def check_movers(
             demand.plain_disk - size,
         )
     spare = closing - (demand.moved - need) - 1
-    return (UNKNOWN, 0) if spare < 0 else (SAFE, spare)
+    return (UNPROVED, 0) if spare < 0 else (PROVED_SAFE, spare)
 
 
 def takes_over(state: State, demand: Demand, secondaries: Iterable[int]) -> bool:

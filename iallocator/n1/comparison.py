@@ -13,7 +13,7 @@ from math import inf
 
 from iallocator.errors import FEW_NAMES
 from iallocator.model.state import derived
-from iallocator.n1 import CAME, LEFT, MOVED, WORK_PER_SECOND
+from iallocator.n1 import ENTERED, MOVED_WITHIN, ONLY_LEFT, WORK_PER_SECOND
 from iallocator.n1.bounds import demand_of
 from iallocator.n1.exact import NO_LOSS, OfflineInstances
 
@@ -67,7 +67,7 @@ NODE_CHECK_WORK = 5
 """The units of work of examining one node for one failure."""
 
 EXPECTED_SIMULATIONS = 50
-"""The approximate number of simulations of one planner; arrays pay sooner if it is large."""
+"""The approximate number of simulations of one planner, which decides whether arrays pay."""
 
 
 class InitialFailures:
@@ -226,13 +226,13 @@ class Comparison:
         instances only leave the group. A group with one online node must tolerate its failure only
         if instances come from outside. `exempt` can take failures out for moves within the group.
 
-        `change`: `LEFT`, `MOVED` or `CAME`, the effect of a plan on the group.
+        `change`: `ONLY_LEFT`, `MOVED_WITHIN` or `ENTERED`, the effect of a plan on the group.
         """
         failing, first = self._failures.failing(), self.initial
-        if self._failures.rules.requires_all and change != LEFT:
-            exempt = () if change == CAME else self._exempt
+        if self._failures.rules.requires_all and change != ONLY_LEFT:
+            exempt = () if change == ENTERED else self._exempt
             return [one for one in failing if one not in exempt]
-        tolerated = first.tolerated | first.alone if change == CAME else first.tolerated
+        tolerated = first.tolerated | first.alone if change == ENTERED else first.tolerated
         return [one for one in failing if one in tolerated]
 
     def exempt(self) -> frozenset[Failure]:
@@ -276,12 +276,12 @@ class Comparison:
         growths = first.growths(self._failures.losses(lost), (0, 0))
         return [one for one in lost if any(growths[one][2:])]
 
-    def broken(self, change: int = MOVED, rescues: bool = False) -> list[Failure]:
+    def broken(self, change: int = MOVED_WITHIN, rescues: bool = False) -> list[Failure]:
         """Return the failures that must be tolerated and are not, or that lose more than initially.
 
-        `change`: `LEFT`, `MOVED` or `CAME`, the effect of a plan on the group. With `rescues` and
-        ``no-worse``, the instances that return from offline nodes count as lost in every failure of
-        the initial state.
+        `change`: `ONLY_LEFT`, `MOVED_WITHIN` or `ENTERED`, the effect of a plan on the group. With
+        `rescues` and ``no-worse``, the instances that return from offline nodes count as lost in
+        every failure of the initial state.
         """
         broken = self._failures.not_tolerated(self.required(change)) + self.worse()
         if not (rescues and self._failures.rules.exact and broken):
@@ -294,7 +294,7 @@ class Comparison:
 
     def first_broken(self) -> Failure | None:
         """Return the first failure that loses more or is not tolerated as required, or None."""
-        failing = self.required(MOVED)
+        failing = self.required(MOVED_WITHIN)
         broken = self._failures.first_not_tolerated(failing) if failing else None
         return next(iter(self.worse()), None) if broken is None else broken
 
@@ -305,7 +305,7 @@ class Comparison:
         A simulation alone proves nothing: if instances restart in another order, the failure may be
         tolerated.
         """
-        losses = self._failures.losses(self.required(MOVED))
+        losses = self._failures.losses(self.required(MOVED_WITHIN))
         if any(loss.instances_least > 0 for loss in losses.values()):
             return True
         worse = self._failures.losses(self.worse())
@@ -457,7 +457,7 @@ class PlanGuard:
         """Return failures that must be tolerated after the next move; there may be others."""
         if not self._rescues:
             return sorted(self._kept)
-        return [] if self._failures.rules.exact else self._comparison.required(MOVED)
+        return [] if self._failures.rules.exact else self._comparison.required(MOVED_WITHIN)
 
     def moved(self) -> None:
         """Record the failures that are tolerated in the present state, after a move of the plan."""

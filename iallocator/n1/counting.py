@@ -735,7 +735,7 @@ class Speculation:
         self._queues = {}
 
     def expect(self, instance: Instance, node: int, rejected: Sequence[int]) -> bool:
-        """Record the prediction that the next instance goes to `node` because `rejected` reject it.
+        """Predict that the next instance goes to `node`, as the nodes `rejected` reject it.
 
         Return False if the prediction is known to be wrong; the failure that disproves it is
         remembered.

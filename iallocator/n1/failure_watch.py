@@ -13,7 +13,7 @@ from math import inf
 
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1 import LOST, SAFE, sum_of_shares
+from iallocator.n1 import PROVED_LOST, PROVED_SAFE, sum_of_shares
 from iallocator.n1.bounds import capacities_for, check_bounds, known_demand, takes_over
 
 TYPE_CHECKING = False
@@ -179,17 +179,17 @@ class FailureWatch:
             kind, spare = check_bounds(state, failure, demand, rules, capacities)
             self._spare.forget(failure)
             shares = demand.shares is not None or any(p.shares is not None for p in demand.parts)
-            bounded = kind == SAFE and spare >= 0 and not (demand.plain or shares)
+            bounded = kind == PROVED_SAFE and spare >= 0 and not (demand.plain or shares)
             self._unbounded.discard(failure)
             if demand.intricate or (demand.movers and not bounded):
                 self._unbounded.add(failure)
-            (self.lost.add if kind == LOST else self.lost.discard)(failure)
-            (self.uncertain.discard if kind == SAFE else self.uncertain.add)(failure)
+            (self.lost.add if kind == PROVED_LOST else self.lost.discard)(failure)
+            (self.uncertain.discard if kind == PROVED_SAFE else self.uncertain.add)(failure)
             failovers: Mapping[int, float] = demand.failovers  # secondary -> MiB
-            if kind == LOST and not (rules.requires_all or rules.exact):
+            if kind == PROVED_LOST and not (rules.requires_all or rules.exact):
                 failovers = NO_FAILOVERS
             elif demand.movers or demand.intricate or not rules.exact:
-                if kind != SAFE:
+                if kind != PROVED_SAFE:
                     spare = -1
                 if spare != inf:
                     self._spare.note(failure, spare)
@@ -258,7 +258,7 @@ class FailureWatch:
         for failure in self._spare.doubtful(memory):
             kind, spare = check_bounds(self._state, failure, self._demands[failure], rules)
             self._spare.note(failure, spare)
-            if kind != SAFE:
+            if kind != PROVED_SAFE:
                 self.uncertain.add(failure)
         return self._spare.less_than(memory)
 
@@ -323,7 +323,7 @@ class FailureWatch:
                 demand.moved + instance.memory - need,
                 demand.plain_disk + instance.disk - size,
             )
-            return self._created[1] and kind == SAFE
+            return self._created[1] and kind == PROVED_SAFE
         if rules.strict or len(nodes) < 2 or demand.movers or demand.intricate or demand.single:
             return False
         cluster = self._state.cluster

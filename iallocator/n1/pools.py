@@ -15,7 +15,7 @@ from math import inf
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.storage import LVM, pools_of
-from iallocator.n1 import LOST, SAFE, UNKNOWN, sum_of_shares
+from iallocator.n1 import PROVED_LOST, PROVED_SAFE, UNPROVED, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def check_shares(
 ) -> tuple[int, float]:
     """Check by sums whether the instances of `shares` can be placed on `targets`.
 
-    Return `SAFE` or `LOST` if sums prove it, else `UNKNOWN`; and with `SAFE` the MiB that any
-    single target can lose (-1 or infinite where disk matters). `failovers`: node -> MiB that fail
-    over to it.
+    Return `PROVED_SAFE` or `PROVED_LOST` if sums prove it, else `UNPROVED`; and with `PROVED_SAFE`
+    the MiB that any single target can lose (-1 or infinite where disk matters). `failovers`: node
+    -> MiB that fail over to it.
     """
     memory = state.columns[MEMORY]
     capacity = {t: memory[t] - failovers.get(t, 0) - 1 for t in targets}
@@ -105,10 +105,10 @@ def check_shares(
     for share, own in zip(shares, nodes):
         need = share.largest
         if need > max((capacity[t] for t in own), default=-inf):
-            return LOST, 0
+            return PROVED_LOST, 0
         room = _room(capacity, own)
         if room < sum(other.moved for other, where in zip(shares, nodes) if where <= own):
-            return LOST, 0
+            return PROVED_LOST, 0
         budget = min(share.moved - need, room)
         for other, where in zip(shares, nodes):
             if other is not share and not own.isdisjoint(where):
@@ -127,9 +127,9 @@ def check_shares(
                 budget,
                 spaces - share.largest_space,
             )
-            unknown |= kind != SAFE
+            unknown |= kind != PROVED_SAFE
             spare = min(spare, left)
-    return (UNKNOWN, 0) if unknown else (SAFE, spare)
+    return (UNPROVED, 0) if unknown else (PROVED_SAFE, spare)
 
 
 def _room(capacity: Mapping[int, float], nodes: Iterable[int]) -> float:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.model.state import derived
-from iallocator.n1 import LOST, SAFE, UNKNOWN, Rules, UndecidedError
+from iallocator.n1 import PROVED_LOST, PROVED_SAFE, UNPROVED, Rules, UndecidedError
 from iallocator.n1.bounds import capacities_for, check_bounds, known_demand
 from iallocator.n1.failure_watch import FailureWatch
 from iallocator.scoring import Kernels
@@ -198,17 +198,17 @@ class FailureTolerance:
             return next(iter(self.not_tolerated(failing)), None)
         self._renew()
         kinds = self._check_bounds(failing)
-        uncertain = (failure for failure in failing if kinds[failure] != SAFE)
+        uncertain = (failure for failure in failing if kinds[failure] != PROVED_SAFE)
         try:
             return next((one for one in uncertain if not self._exact().saves(one)), None)
         except UndecidedError:
             return failing[0]
 
     def not_proved(self, failing: Sequence[Failure]) -> list[Failure]:
-        """Return those of `failing` of which bounds do not prove that they are tolerated."""
+        """Return those of `failing` that bounds do not prove to be tolerated."""
         self._renew()
         kinds = self._check_bounds(failing)
-        return [one for one in failing if kinds[one] != SAFE]
+        return [one for one in failing if kinds[one] != PROVED_SAFE]
 
     def evacuation(self, failure: Failure) -> Evacuation:
         """Return the instances that leave after `failure`, and the nodes that can receive them."""
@@ -234,7 +234,7 @@ class FailureTolerance:
         kinds = self._check_bounds(failing)
         try:
             for one in failing:
-                losses[one] = NO_LOSS if kinds[one] == SAFE else self._exact().loss(one)
+                losses[one] = NO_LOSS if kinds[one] == PROVED_SAFE else self._exact().loss(one)
         except UndecidedError:
             pass
         return losses
@@ -249,7 +249,7 @@ class FailureTolerance:
             return False
         self._renew()
         lost = self._watch(group).lost
-        return any(self._check_bounds([one])[one] == LOST for one in lost)
+        return any(self._check_bounds([one])[one] == PROVED_LOST for one in lost)
 
     # The instances that cannot be restarted
 
@@ -732,11 +732,11 @@ class FailureTolerance:
         """
         kinds = self._check_bounds(failing)
         lost: dict[Failure, UnrestartedInstance | None] = dict.fromkeys(
-            one for one in failing if kinds[one] == LOST
+            one for one in failing if kinds[one] == PROVED_LOST
         )
         if lost and one_is_enough:
             return lost
-        unknown = [one for one in failing if kinds[one] == UNKNOWN]
+        unknown = [one for one in failing if kinds[one] == UNPROVED]
         if self.rules.exact:  # the search is faster, and finds what the simulation does not
             return lost | dict.fromkeys(unknown)
         by_group: dict[Group, list[Failure]] = {}
@@ -791,7 +791,7 @@ class FailureTolerance:
         """Return for each failure what bounds prove in the present state."""
         state, rules = self.state, self.rules
         if rules.strict and self._min_disk:  # which bounds do not know
-            return dict.fromkeys(failing, UNKNOWN)
+            return dict.fromkeys(failing, UNPROVED)
         capacities = capacities_for(state, rules, failing)
         kinds: dict[Failure, int] = {}
         for one in failing:

@@ -33,7 +33,7 @@ from operator import itemgetter
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
-from iallocator.n1 import PACKED_LIMITS, PAIR_SIZE, SAFE, SUMMED_LIMITS
+from iallocator.n1 import PACKED_LIMITS, PAIR_SIZE, PROVED_SAFE, SUMMED_LIMITS
 from iallocator.n1.bounds import Demand, TargetCapacity, check_movers, demand_of
 from iallocator.n1.exact import Evacuation
 from iallocator.n1.simulation import Simulation
@@ -133,11 +133,10 @@ class UnrestartedSearch:
         return self._need(node).failovers.keys()
 
     def cost(self, node: int) -> tuple[float, float]:
-        """Return the memory in MiB that the failure of `node` takes from the group, and demands of
-        it.
+        """Return two amounts of memory in MiB by which the failure of `node` burdens its group.
 
-        The first amount is the second plus the free memory of `node`. Failovers to secondaries are
-        not counted.
+        The second amount is the memory of the instances that need another node, without failovers
+        to secondaries. The first amount is the second plus the free memory of `node`.
         """
         moved = sum(memory for memory, *_ in self._need(node).items)
         return moved + self._state.columns[MEMORY][node], moved
@@ -263,7 +262,9 @@ class UnrestartedSearch:
                 return False
             whole.add_demand(need.demand)
         failure = tuple(need.node for need in needs)
-        return check_movers(self._state, failure, whole, memory_taken, self._rules)[0] == SAFE
+        return (
+            check_movers(self._state, failure, whole, memory_taken, self._rules)[0] == PROVED_SAFE
+        )
 
     def _simulated(
         self,

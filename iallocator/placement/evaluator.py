@@ -154,7 +154,7 @@ class Evaluator:
         secondaries: Sequence[int] | None = None,
         bound: bool = True,
     ) -> Candidates:
-        """Return the possible placements of `instance` on `nodes`; it was on the nodes `present`.
+        """Return the possible placements on `nodes` of `instance`, which was on `present`.
 
         Parameters
         ----------

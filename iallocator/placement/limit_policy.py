@@ -58,8 +58,8 @@ class LimitPolicy:
         return self.name
 
 
-NEW = LimitPolicy("new", ALL_LIMITS, ALL_LIMITS)
-MOVE = LimitPolicy("move", ALL_LIMITS, ALL_LIMITS)
+NEW_INSTANCE = LimitPolicy("new", ALL_LIMITS, ALL_LIMITS)
+NORMAL_MOVE = LimitPolicy("move", ALL_LIMITS, ALL_LIMITS)
 FORCED_MOVE = LimitPolicy("forced move", FORCED_LIMITS, FORCED_LIMITS, asks_n1=False)
 """The limit policy for leaving a node that is not online: any other node is better."""
 
@@ -121,12 +121,12 @@ class LimitPolicies:
         return node.online or node.index in self._leaving
 
 
-ENFORCING = LimitPolicies(NEW, MOVE)
-NO_WORSE = LimitPolicies(NEW, LimitPolicy("move", NO_WORSE_LIMITS, NO_WORSE_LIMITS))
+SOFT_ENFORCED = LimitPolicies(NEW_INSTANCE, NORMAL_MOVE)
+NO_WORSE = LimitPolicies(NEW_INSTANCE, LimitPolicy("move", NO_WORSE_LIMITS, NO_WORSE_LIMITS))
 """The limit policies for ``--n1 no-worse``, where global N+1 protects failover capacity."""
 
 LENIENT = LimitPolicies(LENIENT_NEW, LENIENT_MOVE)
-HAIL_ENFORCING = LimitPolicies(NEW, HAIL_MOVE)
+HAIL_ENFORCING = LimitPolicies(NEW_INSTANCE, HAIL_MOVE)
 HAIL_LENIENT = LimitPolicies(HAIL_LENIENT_NEW, FORCED_MOVE)
 ALL_FORCED = LimitPolicies(FORCED_MOVE, FORCED_MOVE)
 
@@ -142,9 +142,11 @@ def enforcing(settings: Settings) -> LimitPolicies:
     """Return the limit policies of a group with these `settings`, but with soft limits enforced."""
     if not settings.behaviour.holds_moves_to_n1:
         return HAIL_ENFORCING
-    return NO_WORSE if settings.n1 == "no-worse" else ENFORCING
+    return NO_WORSE if settings.n1 == "no-worse" else SOFT_ENFORCED
 
 
 def limit_policies_of_plan(ignore_soft: bool, leaving: Collection[int] = ()) -> LimitPolicies:
     """Return the limit policies of moves that a planner makes within a group."""
-    return LimitPolicies(NEW, LENIENT_MOVE if ignore_soft else MOVE, FORCED_MOVE, leaving)
+    return LimitPolicies(
+        NEW_INSTANCE, LENIENT_MOVE if ignore_soft else NORMAL_MOVE, FORCED_MOVE, leaving
+    )

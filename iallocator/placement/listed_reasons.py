@@ -73,7 +73,7 @@ class _Words:
         return barred or late or self._again_primary()
 
     def _again_primary(self) -> str:
-        """Return why hail rejects the present primary, which it adds again; "" if it does not."""
+        """Return why hail rejects the present primary, which hail checks again; "" if accepted."""
         return _first(self._again.primary_failures(self._query.present[0]))
 
 

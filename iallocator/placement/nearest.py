@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.candidates import LimitResults
 
     Shown = Callable[[str], str]
-    """A name of a node or an instance as messages show it."""
+    """A function: name of a node or an instance -> the name in messages."""
 
     _Amounts = dict[str, tuple[float, float, str]]
     """Unit -> (the amount that is lacking, the amount required, the unit with its purpose)."""

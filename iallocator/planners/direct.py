@@ -265,7 +265,7 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
 
     @staticmethod
     def _shorter(state: State, plan: Entries, rules: MoveRules) -> Iterator[Entries]:
-        """Yield plans with less effort for one instance that moves several times.
+        """Yield plans in which one instance that moves several times copies less, or moves less.
 
         Instances that move together with their colocation group are left out.
         """
@@ -457,7 +457,7 @@ class _Routes:
         return made if self._make(made) else []
 
     def _on_the_way(self) -> list[Move]:
-        """Make the next move of the two plans that is legal now; [] if there is none."""
+        """Make the next legal move of the two plans, and return it; [] if there is none."""
         for number, move in enumerate(self._left):
             name = move.instance.name
             alone = self._unit(name) == (name,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.constraints.table import entry_rejection
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
-from iallocator.n1 import CAME, LEFT, MOVED, plan_rules
+from iallocator.n1 import ENTERED, MOVED_WITHIN, ONLY_LEFT, plan_rules
 from iallocator.n1.exact import OfflineInstances
 from iallocator.planners.power_state import Switched
 from iallocator.planners.restarts import Restarts
@@ -57,8 +57,8 @@ class Failures:
     def lost(self, state: State, group: Group, change: int) -> list[Failure]:
         """Return the failures in `group` that must be tolerated in the final `state`, and are not.
 
-        `change` is the largest change of the group by the plan: LEFT (instances only leave the
-        group), MOVED (they move inside it) or CAME (an instance enters it).
+        `change` is the largest change of the group by the plan: `ONLY_LEFT` (instances only leave
+        the group), `MOVED_WITHIN` (they move inside it) or `ENTERED` (an instance enters it).
         """
         assert self._begin is not None
         limits, nodes = self._limits, state.cluster.nodes
@@ -79,7 +79,7 @@ class Failures:
                     if failure not in self._losses:
                         self._losses[failure] = restarts.loss(failure)
                 lost = [failure for failure in lost if self._losses[failure].instances]
-        if not lost or (rules.requires_all and change != LEFT):
+        if not lost or (rules.requires_all and change != ONLY_LEFT):
             return lost
 
         # Compare with the first state, in which nodes are on or off as they are now
@@ -96,7 +96,7 @@ class Failures:
                 back = OfflineInstances(state.cluster, group, rules, offline).back(state)
         broken = []
         for failure in lost:
-            if failure not in comparable or not (several or change == CAME):
+            if failure not in comparable or not (several or change == ENTERED):
                 continue
             if failure not in self._before:
                 self._before[failure] = (
@@ -287,15 +287,15 @@ class Outcome:
         return texts
 
     def _change(self, state: State, group: Group) -> int:
-        """Return the largest change of a group by the plan: LEFT, MOVED or CAME, see `Failures`."""
+        """Return the largest change of a group by the plan, see `Failures.lost`."""
         if not self._limits.power.off.isdisjoint(group.nodes):
-            return MOVED
-        change = LEFT
+            return MOVED_WITHIN
+        change = ONLY_LEFT
         for name, before in self._before.items():
             after = state.where.get(name, ())
             if after == before or not after or self._nodes[after[0]].group is not group:
                 continue
             if not before or self._nodes[before[0]].group is not group:
-                return CAME
-            change = MOVED
+                return ENTERED
+            change = MOVED_WITHIN
         return change

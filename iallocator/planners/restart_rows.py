@@ -88,7 +88,7 @@ class RestartRows:
                 self._problem.at_most(("restart", name, k, b), left)
 
     def add(self, kind: Kind, instance: Instance) -> None:
-        """Add to the choices of `kind` what they use after the failure.
+        """Add to each choice of `kind` the amounts that it uses after the failure.
 
         `instance` is one member of `kind`, and must not be placed. The value of a choice is a tuple
         of nodes, the primary first.

@@ -261,14 +261,14 @@ class PlanResult:
         return state
 
     def without(self, problem: Problem, reason: str) -> str:
-        """Remove from the plan the moves that cause `problem`, and record `reason` there.
+        """Remove the moves that cause `problem`, and record `reason` in the plan.
 
         Return a description of the removed moves; "" if the plan is useless without them.
         """
         return ""
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Remove `part`, one of the `parts`, from the plan, and record `reason` there.
+        """Remove `part`, one of the `parts`, and record `reason` in the plan.
 
         Return a description of the removed part; "" if the plan is useless without it.
         """

@@ -75,7 +75,7 @@ class Neighbourhood(Generic[State, Step]):
 
 
 class Acceptance(Generic[Step]):
-    """Decides which steps a search takes, and when it takes no more.
+    """Decides which steps a search takes, and when the search ends.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Problem", "lost_between", "verify_moves", "verify_transition"]
 
-STUCK = "cannot be stopped, and must not be stopped by force"
+STUCK_WORDS = "cannot be stopped, and must not be stopped by force"
 
 
 class Problem:
@@ -143,7 +143,7 @@ def _made(
     """
     instance, relations = move.instance, limits.relations
     if relations is not None and instance.name in relations.stuck:
-        yield f"{instance.name}: {STUCK}"
+        yield f"{instance.name}: {STUCK_WORDS}"
     start = Place(move.before, instance.uses_memory)
     for step in chain(instance, start, move.steps, state.cluster):
         yield from _uncopied(state, step, limits)
@@ -333,7 +333,7 @@ def _stopped(state: State, steps: Sequence[ScheduledStep], relations: Relations)
         home = _nodes(action.before)[0]
         leaves = action.after is None or action.after.nodes[0] != home or action.kind == STOP
         if instance.name in relations.stuck and leaves and home not in fenced:
-            yield f"step {step.number}: {instance.name}: {STUCK}"
+            yield f"step {step.number}: {instance.name}: {STUCK_WORDS}"
 
 
 def _events(transition: Transition, rng: Random | None) -> Iterator[tuple[int, bool]]:

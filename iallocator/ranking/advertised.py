@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["advertise", "memory_lack", "really_free"]
 
-ENFORCING = ("pacemaker-utilization", "pacemaker-balanced", "pacemaker-minimal")
+CAPACITY_STRATEGIES = ("pacemaker-utilization", "pacemaker-balanced", "pacemaker-minimal")
 """The strategies that use the capacities that nodes advertise."""
 
-MEMORY = "memory"
+MEMORY_ATTRIBUTE = "memory"
 """The utilization attribute for memory, in MiB."""
 
 
@@ -55,12 +55,12 @@ def advertise(
             from iallocator.tags.placement_keys import NodeTags
 
             ratio = NodeTags(prefix, node, []).ram_contention or 1
-        elif strategy in ENFORCING and node.total_memory:
+        elif strategy in CAPACITY_STRATEGIES and node.total_memory:
             if capacity is None:
                 from iallocator.tags.pacemaker import PacemakerTags
 
                 capacity = PacemakerTags(cluster, (), [], prefix).capacity
-            ratio = capacity[node.index].get(MEMORY, 0) / node.total_memory
+            ratio = capacity[node.index].get(MEMORY_ATTRIBUTE, 0) / node.total_memory
         node.memory_ratio = max(1, ratio)
         node.allocation_ratio = settings.memory_ratio if node.memory_ratio == 1 else 1
 

@@ -84,7 +84,7 @@ def round_of(score: float, steps: Sequence[float]) -> int | None:
 
 Tie = tuple[bytes, int]
 
-PENALTY = "penalty of soft constraints"
+PENALTY_CRITERION = "penalty of soft constraints"
 
 
 def order(query: RankQuery, nodes: Sequence[int]) -> NodeRanking:
@@ -227,7 +227,11 @@ class _KeyOrder(NodeRanking):
             rows = [
                 ("system round", f"{number + 1} of {len(steps)}, above {above}"),
                 ("customer affinity", f"{result.customer:.10g}"),
-                *([(PENALTY, f"{self._costs.get(index, 0.0):.10g}")] if self._costs else []),
+                *(
+                    [(PENALTY_CRITERION, f"{self._costs.get(index, 0.0):.10g}")]
+                    if self._costs
+                    else []
+                ),
                 ("system affinity", f"{result.system:.10g}"),
             ]
         for kind, wanted, reached in (

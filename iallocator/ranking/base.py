@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "REJECTED",
+    "STRATEGY_REJECTION",
     "NodeRanking",
     "RankQuery",
     "ScheduledInstance",
@@ -77,7 +77,7 @@ __all__ = [
     "strategy_module",
 ]
 
-REJECTED = "FailStrategy"
+STRATEGY_REJECTION = "FailStrategy"
 """The failure reason for placements that a strategy rejects."""
 
 

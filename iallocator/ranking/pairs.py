@@ -6,7 +6,7 @@ selects the best secondary for this primary.
 
 from __future__ import annotations
 
-from iallocator.ranking.base import REJECTED, RankQuery, strategy_module
+from iallocator.ranking.base import STRATEGY_REJECTION, RankQuery, strategy_module
 from iallocator.scoring.candidates import Candidates
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ class OrderedCandidates(Candidates):
         rejected = candidates.feasible - left
         self.failures = dict(candidates.failures)
         if rejected:
-            self.failures[REJECTED] = self.failures.get(REJECTED, 0) + rejected
+            self.failures[STRATEGY_REJECTION] = self.failures.get(STRATEGY_REJECTION, 0) + rejected
         self.feasible = left
 
     @property

@@ -67,7 +67,7 @@ __all__ = [
     "totals_of", "values_of",
 ]  # fmt: skip
 
-ALL = range(len(STATISTICS))
+STATISTIC_POSITIONS = range(len(STATISTICS))
 """The positions of all statistics in `STATISTICS`."""
 
 
@@ -99,7 +99,7 @@ def values_of(view: NodeView, centres: Sequence[float], shape: tuple[int, ...]) 
 
 def counted_by(view: NodeView, size: int) -> Floats:
     """Return statistics × nodes: 1 where a statistic includes one of the `size` nodes, else 0."""
-    rows = [np.broadcast_to(counting(k, view), (size,)) for k in ALL]
+    rows = [np.broadcast_to(counting(k, view), (size,)) for k in STATISTIC_POSITIONS]
     return np.stack(rows).astype(np.float64)
 
 

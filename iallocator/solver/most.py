@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Most", "find_all_or_most"]
 
-ALL = ("left out",)
+LEFT_OUT_ROW = ("left out",)
 """The name of the row that counts the members without a choice.
 
 With a priority as second part of the name, the row counts only the members of this priority.
@@ -103,12 +103,12 @@ def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Mos
         [
             Kind(
                 kind.members, kind.choices, 0.0, kind.priority,
-                {**kind.remains, ALL: 1.0, (*ALL, kind.priority): 1.0},
+                {**kind.remains, LEFT_OUT_ROW: 1.0, (*LEFT_OUT_ROW, kind.priority): 1.0},
             )
             for kind in problem.kinds
         ],
     )  # fmt: skip
-    counted.bounds[ALL] = (1 if answer.status == IMPOSSIBLE else 0, inf)
+    counted.bounds[LEFT_OUT_ROW] = (1 if answer.status == IMPOSSIBLE else 0, inf)
     most.proved = True
     # Leave out as few members as possible, of the highest priority first
     for priority in most.left_out:
@@ -126,12 +126,12 @@ def find_all_or_most(problem: Problem, check: Check, budget: Deadline, most: Mos
                     for kind in counted.kinds
                 ],
             )
-            fewer.at_most((*ALL, priority), most.left_out[priority] - 1)
+            fewer.at_most((*LEFT_OUT_ROW, priority), most.left_out[priority] - 1)
             status = search(fewer, check, budget, gap=0)
             if status.status == FOUND:
                 most.offer(status.values(counted))
             most.proved &= status.status == IMPOSSIBLE or status.proved
-        counted.at_most((*ALL, priority), most.left_out[priority])
+        counted.at_most((*LEFT_OUT_ROW, priority), most.left_out[priority])
     # Then look for the lowest cost with as many left out
     if most.values is not None:
         cheapest = search(counted, check, budget)

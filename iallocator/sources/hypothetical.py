@@ -37,7 +37,7 @@ __all__ = ["NodeKind", "Purchase", "placed_in", "purchase", "with_nodes"]
 
 FORM = "COUNT:DISK,MEMORY,CPUS[,group=GROUP,cost=COST,...] like 2:800g,64g,32,cost=5000"
 
-MEMBERS = ("group", "cost", "spindles", "node-memory", "tag")
+PURCHASE_MEMBERS = ("group", "cost", "spindles", "node-memory", "tag")
 """The names that may follow the cpus, as NAME=VALUE; only ``tag`` may be repeated."""
 
 MOST_PURCHASED_NODES = 1000
@@ -118,8 +118,8 @@ def _kind(text: str) -> NodeKind:
     seen: set[str] = set()
     for field in fields[3:]:
         name, _, value = field.partition("=")
-        if name not in MEMBERS or not value or (name in seen and name != "tag"):
-            raise ValueError(f"{FORM}; each of {', '.join(MEMBERS)} as NAME=VALUE")
+        if name not in PURCHASE_MEMBERS or not value or (name in seen and name != "tag"):
+            raise ValueError(f"{FORM}; each of {', '.join(PURCHASE_MEMBERS)} as NAME=VALUE")
         seen.add(name)
         if name == "group":
             kind.group = value

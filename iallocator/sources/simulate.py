@@ -19,7 +19,7 @@ from iallocator.model.cluster import (
     NodeSpindles,
 )
 from iallocator.sources.lines import default_policy, whole
-from iallocator.sources.text import POLICIES, TextCluster
+from iallocator.sources.text import POLICY_OF_WORD, TextCluster
 from iallocator.tolerances import LARGEST_NUMBER
 from iallocator.units import MIB
 from iallocator.wire.document import read_facts
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_size", "simulate"]
 
-UNITS = {
+SIZE_UNITS = {
     "": MIB, "m": MIB, "mib": MIB, "M": 1000**2, "mb": 1000**2,
     "g": 1024**3, "gib": 1024**3, "G": 1000**3, "gb": 1000**3,
     "t": 1024**4, "tib": 1024**4, "T": 1000**4, "tb": 1000**4,
@@ -56,7 +56,7 @@ def parse_size(text: str) -> int | None:
     if not match:
         return None
     number, unit = match.groups()
-    factor = UNITS.get(unit if len(unit) < 2 else unit.lower())
+    factor = SIZE_UNITS.get(unit if len(unit) < 2 else unit.lower())
     return int(number) * factor // MIB if factor else None
 
 
@@ -78,8 +78,10 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
         if len(fields) not in (5, 6, 7):
             expected = "5 to 7 fields: policy,nodes,disk,memory,cpus[,spindles[,exclusive]]"
             raise _error(spec, expected)
-        if fields[0] not in POLICIES:
-            raise _error(spec, f"a policy out of {', '.join(POLICIES)}, got {describe(fields[0])}")
+        if fields[0] not in POLICY_OF_WORD:
+            raise _error(
+                spec, f"a policy out of {', '.join(POLICY_OF_WORD)}, got {describe(fields[0])}"
+            )
         count, cpus = _count(spec, "nodes", fields[1]), _count(spec, "cpus", fields[4])
         disk, memory = _size(spec, "disk", fields[2]), _size(spec, "memory", fields[3])
         spindles = _count(spec, "spindles", fields[5]) if len(fields) > 5 else 1
@@ -93,7 +95,7 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
             f"fake-uuid-{number:02}",
             f"group-{number:02}",
             default_policy(),
-            POLICIES[fields[0]],
+            POLICY_OF_WORD[fields[0]],
         )
         groups.append(group)
         nodes += (

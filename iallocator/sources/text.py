@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
-__all__ = ["POLICIES", "SECTIONS", "STATUS", "TextCluster", "read_text"]
+__all__ = ["POLICY_OF_WORD", "SECTIONS", "STATE_OF_STATUS", "TextCluster", "read_text"]
 
 SECTIONS = (("group", 4), ("node", 9), ("instance", 10), ("tag", 1), ("policy", 6))
 """Section, in order -> the object that each line describes, and the minimum of its fields."""
 
-POLICIES = {
+POLICY_OF_WORD = {
     "preferred": "preferred", "last_resort": "last_resort", "unallocable": "unallocable",
     "p": "preferred", "a": "last_resort", "u": "unallocable",
 }  # fmt: skip
 """Alloc policy in the file, in full or as one letter -> alloc policy of Ganeti."""
 
-STATUS = {
+STATE_OF_STATUS = {
     "running": "up",
     "ADMIN_down": "down",
     "ADMIN_offline": "offline",
@@ -157,7 +157,7 @@ def _groups(
         line = by_uuid[uuid]
         name = line.text(0)
         policy = policies.get(name) or default_policy()
-        alloc = POLICIES[line.one_of(2, "alloc policy", tuple(POLICIES), "preferred")]
+        alloc = POLICY_OF_WORD[line.one_of(2, "alloc policy", tuple(POLICY_OF_WORD), "preferred")]
         groups[uuid] = Group(index, uuid, name, policy, alloc, line.names(4), line.names(3))
     return groups
 
@@ -217,7 +217,7 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
             reading.behaviour.counts_spindles_anywhere,
         ),
         status=Status(
-            STATUS[word := line.one_of(4, "status", tuple(STATUS), "")],
+            STATE_OF_STATUS[word := line.one_of(4, "status", tuple(STATE_OF_STATUS), "")],
             line.flag(12, "forthcoming", False),
             word,
         ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_text"]
 
-STATUS = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
+STATUS_OF_STATE = {"up": "running", "down": "ADMIN_down", "offline": "ADMIN_offline"}
 
 
 def write_text(
@@ -30,7 +30,7 @@ def write_text(
     reported: bool = False,
     group: Group | None = None,
 ) -> str:
-    """Return the cluster in `state` as text; htools and this program read equal scores from it.
+    """Return the cluster in `state` as a text file, which has equal scores with htools.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _instance_line(instance: Instance, cluster: Cluster, state: State) -> str:
         instance.memory,
         instance.disk,
         instance.vcpus,
-        instance.status_word or STATUS[instance.admin_state],
+        instance.status_word or STATUS_OF_STATE[instance.admin_state],
         _letter(instance.auto_balance),
         names[0],
         names[1] if len(names) > 1 else "",

@@ -61,7 +61,7 @@ KEEP_RUNNING = "keep-running"
 CANNOT_STOP = "cannot-stop"
 NO_FORCE_STOP = "no-force-stop"
 
-MARKS = {
+MARK_WORDS = {
     KEEP_RUNNING: "is not stopped to make room",
     CANNOT_STOP: "does not stop when told to",
     NO_FORCE_STOP: "is not stopped by force",
@@ -96,7 +96,7 @@ class Parsed:
     def __init__(self) -> None:
         self.constraints: list[Constraint] = []
         self.rules: list[Rule] = []
-        self.marks: dict[str, list[str]] = {mark: [] for mark in MARKS}
+        self.marks: dict[str, list[str]] = {mark: [] for mark in MARK_WORDS}
         self.priorities: dict[str, int] = {}
         self.unusable: list[str] = []
         self.lonely: list[str] = []
@@ -132,10 +132,10 @@ def parse(instances: Iterable[Instance], prefix: str) -> Parsed:
                 _priority(parsed, instance, tag, rest)
             elif kind == "nodes" and rest.startswith(f"{SHOULD}:"):
                 _preferred_label(parsed, labels, instance, tag, rest)
-            elif kind in MARKS and not rest:
+            elif kind in MARK_WORDS and not rest:
                 parsed.marks[kind].append(instance.name)
                 parsed.constraints.append(
-                    Constraint(ORDER, MUST, instance.name, MARKS[kind], f"tag {tag}")
+                    Constraint(ORDER, MUST, instance.name, MARK_WORDS[kind], f"tag {tag}")
                 )
     for rule in named.values():
         only = rule.members[0]

@@ -20,23 +20,13 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
 
 __all__ = [
-    "REPAIR_ENOPERM",
-    "REPAIR_FAILURE",
-    "REPAIR_SUCCESS",
-    "STATE_FAILED",
-    "STATE_HEALTHY",
-    "STATE_NEEDS_REPAIR",
-    "STATE_PENDING",
-    "Permission",
-    "Record",
-    "RepairState",
-    "is_record",
-    "permission_of",
-    "state_of",
+    "REPAIR_ENOPERM", "REPAIR_FAILURE", "REPAIR_SUCCESS", "STATE_FAILED", "STATE_HEALTHY",
+    "STATE_NEEDS_REPAIR", "STATE_PENDING", "Permission", "Record", "RepairState", "is_record",
+    "permission_of", "state_of",
 ]  # fmt: skip
 
-PREFIX = "ganeti:watcher:autorepair:"
-SUSPEND = PREFIX + "suspend"
+AUTOREPAIR_PREFIX = "ganeti:watcher:autorepair:"
+SUSPEND = AUTOREPAIR_PREFIX + "suspend"
 
 REPAIR_ENOPERM, REPAIR_SUCCESS, REPAIR_FAILURE = REPAIR_RESULTS = ("enoperm", "success", "failure")
 """The results of repairs. If a repair has several results, the last one in this list applies."""
@@ -97,7 +87,7 @@ class Record:
         middle = [self.result] if self.result else []
         jobs = "+".join(map(str, self.jobs))
         parts = [word, self.kind, self.identity, str(self.seconds), *middle, jobs]
-        return PREFIX + ":".join(parts)
+        return AUTOREPAIR_PREFIX + ":".join(parts)
 
     def ended(self, result: str, seconds: int) -> Record:
         """Return a copy of the record for a repair that ended with `result` at a time.
@@ -126,7 +116,7 @@ class RepairState:
     outdated: tuple[str, ...] = ()
 
     def changed(self, name: str, record: Record) -> RepairState:
-        """Return the state called `name` with a new `record`; the present tag is outdated in it."""
+        """Return the state `name` with a new `record`; the present tag becomes outdated."""
         old = () if self.record is None else (self.record.tag,)
         return RepairState(name, record, (*old, *self.outdated))
 
@@ -140,7 +130,7 @@ def permission_of(cluster: Cluster, instance: Instance, now: float) -> Permissio
         until = max((time for time in times if time > now), default=0)
         if until:
             return Permission(suspended=until)
-        allowed = [kind for kind in REPAIR_TYPES if PREFIX + kind in tags]
+        allowed = [kind for kind in REPAIR_TYPES if AUTOREPAIR_PREFIX + kind in tags]
         if allowed:
             return Permission(allowed[0])
     return Permission()
@@ -200,9 +190,9 @@ def is_record(tag: str) -> bool:
 
 def _record(tag: str) -> Record | None:
     """Return the record in a tag; None if it is another tag, or invalid."""
-    if not tag.startswith((PREFIX + "pending:", PREFIX + "result:")):
+    if not tag.startswith((AUTOREPAIR_PREFIX + "pending:", AUTOREPAIR_PREFIX + "result:")):
         return None
-    word, *parts = tag[len(PREFIX) :].split(":")
+    word, *parts = tag[len(AUTOREPAIR_PREFIX) :].split(":")
     if len(parts) != (5 if word == "result" else 4):
         return None
     kind, identity, seconds, *result, jobs = parts

@@ -36,15 +36,17 @@ __all__ = [
 ON_CLUSTER, ON_GROUP, ON_NODE, ON_INSTANCE = "cluster", "group", "node", "instance"
 
 KEY_KINDS = ("key", "syskey", "specialkey")
-OF_NODES = ("key", "stickykey", "ram-contention", "cpu-contention")
+NODE_KEY_KINDS = ("key", "stickykey", "ram-contention", "cpu-contention")
 
 POOLS = ("internal", "external")
 
 OUR_TAGS: dict[str, dict[str, Sequence[str]]] = {
     ON_CLUSTER: dict.fromkeys(KEY_KINDS, ()),
-    ON_GROUP: {**dict.fromkeys(OF_NODES, ()), "pool": POOLS, "rescue": ("auto",)},
+    ON_GROUP: {**dict.fromkeys(NODE_KEY_KINDS, ()), "pool": POOLS, "rescue": ("auto",)},
     ON_NODE: {
-        **dict.fromkeys((*OF_NODES, "utilization", "score", "maintenance", "disk-reserve"), ()),
+        **dict.fromkeys(
+            (*NODE_KEY_KINDS, "utilization", "score", "maintenance", "disk-reserve"), ()
+        ),
         "pool": POOLS,
     },
     ON_INSTANCE: {
@@ -129,17 +131,17 @@ def nearest(word: str, words: Collection[str], before: str) -> str:
     return f": {before}{matches[0]} is meant, perhaps" if matches else ""
 
 
-HTOOLS, WATCHER = "htools:", "ganeti:watcher:"
+HTOOLS_PREFIX, WATCHER_PREFIX = "htools:", "ganeti:watcher:"
 
 STANDBY, REPAIR = "standby", "autorepair"
 
 ON_STANDBY = ("priority", "auto")
 """Words after ``htools:standby:``; any other word is valid, too, but sets no priority."""
 
-NAMES = tuple(kind[len(HTOOLS) : -1] for kind in TAG_KINDS)
+HTOOLS_TAG_NAMES = tuple(kind[len(HTOOLS_PREFIX) : -1] for kind in TAG_KINDS)
 """The words after ``htools:`` in tags of the cluster that htools know."""
 
-AUTOREPAIR = f"{WATCHER}{REPAIR}:"
+AUTOREPAIR = f"{WATCHER_PREFIX}{REPAIR}:"
 
 
 def misspelt_foreign(cluster: Cluster, instances: Iterable[Instance]) -> Iterator[TagFinding]:
@@ -153,10 +155,10 @@ def misspelt_foreign(cluster: Cluster, instances: Iterable[Instance]) -> Iterato
 def misspelt_of_cluster(cluster: Cluster) -> Iterator[TagFinding]:
     """Yield misspelt cluster tags that define the meaning of tags of nodes and instances."""
     for tag in cluster.tags:
-        if not tag.startswith(HTOOLS):
+        if not tag.startswith(HTOOLS_PREFIX):
             continue
-        kind, _, rest = tag[len(HTOOLS) :].partition(":")
-        if kind in NAMES and not rest:
+        kind, _, rest = tag[len(HTOOLS_PREFIX) :].partition(":")
+        if kind in HTOOLS_TAG_NAMES and not rest:
             yield _finding("the cluster", tag, "does not count: and more is expected")
         elif tag.startswith(ALLOW_MIGRATION) and "::" not in rest:
             yield _finding(
@@ -164,7 +166,9 @@ def misspelt_of_cluster(cluster: Cluster) -> Iterator[TagFinding]:
             )
         elif kind == STANDBY:
             yield _finding("the cluster", tag, "means nothing on the cluster, only on a node")
-        elif kind not in NAMES and (meant := nearest(kind, NAMES, HTOOLS)):
+        elif kind not in HTOOLS_TAG_NAMES and (
+            meant := nearest(kind, HTOOLS_TAG_NAMES, HTOOLS_PREFIX)
+        ):
             yield _finding("the cluster", tag, f"is unknown{meant}")
 
 
@@ -173,17 +177,17 @@ def _of_node(owner: str, tags: Sequence[str]) -> Iterator[TagFinding]:
     for tag in tags:
         if tag.startswith(AUTOREPAIR):
             yield _finding(owner, tag, "means nothing on a node")
-        if not tag.startswith(HTOOLS):
+        if not tag.startswith(HTOOLS_PREFIX):
             continue
-        kind, _, rest = tag[len(HTOOLS) :].partition(":")
-        if kind in NAMES:
+        kind, _, rest = tag[len(HTOOLS_PREFIX) :].partition(":")
+        if kind in HTOOLS_TAG_NAMES:
             yield _finding(owner, tag, "means nothing on a node, only on the cluster")
         elif kind != STANDBY:
-            if meant := nearest(kind, (STANDBY,), HTOOLS):
+            if meant := nearest(kind, (STANDBY,), HTOOLS_PREFIX):
                 yield _finding(owner, tag, f"is unknown{meant}")
         else:
             word, _, number = rest.partition(":")
-            start = f"{HTOOLS}{STANDBY}:"
+            start = f"{HTOOLS_PREFIX}{STANDBY}:"
             if word == "priority" and not (number.isascii() and number.isdigit()):
                 yield _finding(owner, tag, "names no priority: expected a whole number")
             elif not rest:
@@ -201,7 +205,7 @@ def misspelt_repairs(cluster: Cluster, instances: Iterable[Instance]) -> Iterato
     )
     for owner, role, tags in owners:
         for tag in tags:
-            if tag.startswith(WATCHER):
+            if tag.startswith(WATCHER_PREFIX):
                 text = _repair(tag, role)
                 if text:
                     yield _finding(owner, tag, text)
@@ -209,9 +213,9 @@ def misspelt_repairs(cluster: Cluster, instances: Iterable[Instance]) -> Iterato
 
 def _repair(tag: str, role: str) -> str:
     """Return the problem of a permission or of a repair record; "" if it is valid."""
-    kind, _, rest = tag[len(WATCHER) :].partition(":")
+    kind, _, rest = tag[len(WATCHER_PREFIX) :].partition(":")
     if kind != REPAIR:
-        meant = nearest(kind, (REPAIR,), WATCHER)
+        meant = nearest(kind, (REPAIR,), WATCHER_PREFIX)
         return f"is unknown{meant}" if meant else ""
     from iallocator.tags.autorepair import is_record  # not loaded for small requests
 

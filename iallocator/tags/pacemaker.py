@@ -47,7 +47,7 @@ COLOCATE_TAG = "colocate:must:"
 MAINTENANCE_TAG = "maintenance"
 RESCUE_TAG = "rescue:auto"
 
-NUMBER = "expected a whole number at the end"
+NUMBER_EXPECTED = "expected a whole number at the end"
 
 
 class InstanceFacts:
@@ -183,14 +183,16 @@ class PacemakerTags:
         try:
             yield read_score(tag[len(prefix) :], self._whole or prefix == PRIORITY_TAG)
         except ValueError:
-            self._complain(owner, tag, NUMBER if self._whole else "expected a number at the end")
+            self._complain(
+                owner, tag, NUMBER_EXPECTED if self._whole else "expected a number at the end"
+            )
 
     def _amount(self, tag: str, owner: str, amounts: Amounts) -> None:
         name, _, value = tag[len(UTILIZATION_TAG) :].rpartition(":")
         try:
             amounts[name] = max(-LARGEST_NUMBER, min(LARGEST_NUMBER, read_integer(value)))
         except ValueError:
-            self._complain(owner, tag, NUMBER)
+            self._complain(owner, tag, NUMBER_EXPECTED)
 
     def _complain(self, owner: str, tag: str, why: str) -> None:
         finding = TagFinding("unknown", owner, f"{self._prefix}{tag}", f"does not count: {why}")

@@ -13,7 +13,7 @@ __all__ = ["INFINITE_SCORE", "SCORE_WORDS", "add", "read_integer", "read_score",
 INFINITE_SCORE = 1_000_000
 """The score that counts as infinite, no unit; as of Pacemaker."""
 
-DECIMAL = frozenset("0123456789.+-")
+DECIMAL_CHARACTERS = frozenset("0123456789.+-")
 """The characters of a number with a decimal point."""
 
 SCORE_WORDS = {
@@ -36,7 +36,7 @@ def read_score(text: str, whole: bool = True) -> float:
     value: float | None = SCORE_WORDS.get(text)
     if value is not None:
         return value
-    if not whole and DECIMAL.issuperset(text) and "." in text:
+    if not whole and DECIMAL_CHARACTERS.issuperset(text) and "." in text:
         value = float(text)  # raises the error
     else:
         value = read_integer(text)

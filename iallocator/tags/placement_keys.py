@@ -17,7 +17,7 @@ remark.
 
 from __future__ import annotations
 
-from iallocator.model.keys import SPECIAL, PlacementKey
+from iallocator.model.keys import SPECIAL_NAMES, PlacementKey
 from iallocator.tags.affinity import NUMBER_CHARACTERS
 from iallocator.tolerances import LARGEST_NUMBER, LEAST_DIVISOR
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeTags", "ResourceTags"]
 
-RESOURCE_KINDS = ("key", "syskey", "specialkey")
+INSTANCE_KEY_KINDS = ("key", "syskey", "specialkey")
 
 
 class ResourceTags:
@@ -65,14 +65,14 @@ class ResourceTags:
 
     def _read(self, tag: str, owner: str) -> PlacementKey | None:
         kind, body = _split(tag, self._prefix)
-        if kind not in RESOURCE_KINDS:
+        if kind not in INSTANCE_KEY_KINDS:
             return None
         try:
             name, value, weight = _parts(body, "NAME", "VALUE", "WEIGHT")
             if kind == "specialkey":
-                if name not in SPECIAL:
+                if name not in SPECIAL_NAMES:
                     raise ValueError("ram, cpu or load")
-                name = SPECIAL[name]
+                name = SPECIAL_NAMES[name]
             elif kind == "syskey" and name.startswith("_"):
                 raise ValueError("a name without _ in front, those are customer keys")
             key = PlacementKey(name, _number(value), _number(weight), kind != "key", self._level)
@@ -143,7 +143,7 @@ class NodeTags:
             self.ram_contention = _ratio(body)
         elif kind == "cpu-contention":
             self.cpu_contention = _ratio(body)
-        elif kind in RESOURCE_KINDS:
+        elif kind in INSTANCE_KEY_KINDS:
             raise ValueError("key or stickykey on a node")
 
 

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 __all__ = ["AUTO_TAG", "is_standby", "retag", "standby_tags", "wake_rank"]
 
-PREFIX = "htools:standby:"
+STANDBY_PREFIX = "htools:standby:"
 
-AUTO_TAG = PREFIX + "auto"
+AUTO_TAG = STANDBY_PREFIX + "auto"
 """The tag of nodes that a planner has powered down."""
 
-STANDBY_PRIORITY_TAG = PREFIX + "priority:"
+STANDBY_PRIORITY_TAG = STANDBY_PREFIX + "priority:"
 
 LAST_WAKE_RANK = inf
 
 
 def standby_tags(node: Node) -> list[str]:
     """Return the tags that allow powering the node down and on."""
-    return [tag for tag in node.tags if tag.startswith(PREFIX)]
+    return [tag for tag in node.tags if tag.startswith(STANDBY_PREFIX)]
 
 
 def is_standby(node: Node) -> bool:

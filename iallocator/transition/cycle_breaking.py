@@ -10,7 +10,7 @@ from itertools import combinations, islice
 
 from iallocator.model.constraints import MUST
 from iallocator.transition.paths import longer_routes
-from iallocator.transition.resources import SOFT, Place, footprint, room
+from iallocator.transition.resources import SOFT_DIMENSIONS, Place, footprint, room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class CycleBreaker:
         self._trials = max(
             MOST_PAIRED_ROUTES, min(MOST_ROUTES_TRIED, MOST_TRIED_STEPS // max(size, 1))
         )
-        self._soft_room = room(planning.state, SOFT)
+        self._soft_room = room(planning.state, SOFT_DIMENSIONS)
         wanted = {name: r.wanted for name, r in planning.routes.items() if r.wanted is not None}
         self._places = (planning.state.where, wanted)
 

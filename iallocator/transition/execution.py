@@ -11,7 +11,12 @@ from iallocator.constraints.table import group_obstacle, move_words
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
 from iallocator.model.instance import primary_vector
 from iallocator.model.node_view import NodeView, capacities
-from iallocator.transition.resources import HARD, OWN_SPINDLES, describe_amount, room
+from iallocator.transition.resources import (
+    HARD_DIMENSIONS,
+    OWN_SPINDLE_DIMENSION,
+    describe_amount,
+    room,
+)
 from iallocator.transition.step import DRAIN, FAILOVER, FENCE, MIGRATE, OFFLINE, ONLINE, UNDRAIN
 
 TYPE_CHECKING = False
@@ -70,7 +75,7 @@ class Execution:
         self._held: dict[str, Instance] = {}
 
     def carry_out(self, step: Step) -> list[str]:
-        """Execute the step, if possible even if it is invalid; return its problems."""
+        """Execute the step, and return its problems; an invalid step is executed if possible."""
         if step.instance is not None:
             return [f"{step.name}: {problem}" for problem in self._move(step, step.instance)]
         if step.node is not None:
@@ -93,7 +98,7 @@ class Execution:
             self._state.remove(instance, where)
 
     def _move(self, step: Step, instance: Instance) -> Iterator[str]:
-        """Execute the step of an instance; yield its problems."""
+        """Execute the step of an instance; yield the problems of the step."""
         state, after = self._state, step.after
         assert after is not None
         before = state.where.get(instance.name)
@@ -220,7 +225,11 @@ def in_other_orders(
         if k and over():
             break
         problems += linear(state, shuffled(transition, rng), spindles)
-        names = HARD if spindles else [name for name in HARD if name != OWN_SPINDLES]
+        names = (
+            HARD_DIMENSIONS
+            if spindles
+            else [name for name in HARD_DIMENSIONS if name != OWN_SPINDLE_DIMENSION]
+        )
         problems += side_by_side(room(state, names), transition, rng)
     return problems
 

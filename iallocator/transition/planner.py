@@ -36,7 +36,10 @@ __all__ = ["TransitionPlanner", "reasons", "stays_for_good"]
 
 
 def reasons(cluster: Cluster, result: ScheduleResult) -> dict[str, str]:
-    """Return instance that cannot move -> the capacity that it lacks, and the users of it."""
+    """Return each instance that cannot move -> the lacking capacity, and the instances that use it.
+
+    Keys are names, values are texts.
+    """
     waiting = set(result.left)
     heads: dict[str, Step] = {}
     for step in result.left:
@@ -200,7 +203,7 @@ class TransitionPlanner(PlanningState):
         return sequences
 
     def _begin(self, instance: Instance, nodes: tuple[int, ...] | None) -> None:
-        """Record the direct route of `instance` to `nodes`; if `nodes` is None, it is stopped."""
+        """Record the direct route of `instance` to `nodes`; None: the instance is stopped."""
         name = instance.name
         present = self.state.where.get(name)
         if present is None:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from iallocator.model.constraints import ORDER
-from iallocator.transition.resources import HARD
+from iallocator.transition.resources import HARD_DIMENSIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Demands:
         The changes of nodes.
     limits:
         The dimensions of `iallocator.transition.resources` that must never be overcommitted:
-        `HARD`, and those of `SOFT` that are enforced, too.
+        `HARD_DIMENSIONS`, and those of `SOFT_DIMENSIONS` that are enforced, too.
     allows_temporary_move:
         Function that returns whether an instance may be on a node temporarily, given the nodes of
         the other instances at that time (name -> nodes, primary first).
@@ -139,7 +139,7 @@ class Demands:
         sites: Callable[[int, str], Sequence[str]] = itself,
         stops: StopRules = NO_STOP_RULES,
         nodes: NodeChanges = NO_NODE_CHANGES,
-        limits: Collection[str] = HARD,
+        limits: Collection[str] = HARD_DIMENSIONS,
         allows_temporary_move: Callable[[Instance, int, Where], bool] = anywhere,
     ) -> None:
         self.orders = orders

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     Amounts = dict[Key, float]
 
 __all__ = [
-    "HARD",
-    "OWN_SPINDLES",
-    "SOFT",
+    "HARD_DIMENSIONS",
+    "OWN_SPINDLE_DIMENSION",
+    "SOFT_DIMENSIONS",
     "Place",
     "change",
     "describe_amount",
@@ -36,15 +36,17 @@ __all__ = [
     "room",
 ]
 
-OWN_SPINDLES = "own spindles"
+OWN_SPINDLE_DIMENSION = "own spindles"
 
-HARD = tuple(resource.name for resource in resources_of(FORCED_LIMITS))
+HARD_DIMENSIONS = tuple(resource.name for resource in resources_of(FORCED_LIMITS))
 """The dimensions that no step may overcommit.
 
 The free space of each storage pool that nodes report, in MiB, is another such dimension.
 """
 
-SOFT = tuple(resource.name for resource in RESOURCES if resource.name not in HARD)
+SOFT_DIMENSIONS = tuple(
+    resource.name for resource in RESOURCES if resource.name not in HARD_DIMENSIONS
+)
 """The dimensions that only the policy limits: virtual cpus and spindle use."""
 
 
@@ -67,7 +69,7 @@ class Place:
         return hash((self.nodes, self.running))
 
 
-def room(state: State, names: Collection[str] = HARD) -> Amounts:
+def room(state: State, names: Collection[str] = HARD_DIMENSIONS) -> Amounts:
     """Return the free amounts of every node; negative if a node is overcommitted.
 
     1 MiB of memory, of disk and of each pool stays free, as the limits of nodes require. `names`
@@ -103,7 +105,7 @@ def footprint(instance: Instance, place: Place | None) -> Amounts:
                 if not role:
                     held[index, resource.name] = instance.memory if place.running else 0
                 continue
-            if resource.name == OWN_SPINDLES and not instance.local:
+            if resource.name == OWN_SPINDLE_DIMENSION and not instance.local:
                 continue  # without a limit
             taken = resource.taken(vector)
             if taken or (resource.columns == (DISK,) and instance.counts_disk):

@@ -28,7 +28,7 @@ from iallocator.model.cluster import (
     NodeSpindles,
     NodeStatus,
 )
-from iallocator.model.instance import RUNNING, Backend, Disks, Instance, Status
+from iallocator.model.instance import RUNNING_STATUS, Backend, Disks, Instance, Status
 from iallocator.model.policy import (
     DEFAULT_MAX,
     DEFAULT_MIN,
@@ -122,7 +122,7 @@ def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> I
         spindles = None if spindles is None or own is None else spindles + own
     networks: list[str] = []
     if new:
-        status = RUNNING
+        status = RUNNING_STATUS
     else:
         if "admin_state" in raw:
             state = one_of(raw, "admin_state", ADMIN_STATES)
@@ -170,7 +170,7 @@ def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
     RequestError
         At an unknown level, class or special name, or a value or weight that is not a number.
     """
-    from iallocator.model.keys import CLASSES, LEVELS, SPECIAL, PlacementKey
+    from iallocator.model.keys import CLASSES, LEVELS, SPECIAL_NAMES, PlacementKey
 
     keys: list[PlacementKey] = []
     for position, item in enumerate(objects(raw, "placement_keys", [])):
@@ -178,7 +178,7 @@ def read_keys(raw: Raw, level: str = "server") -> tuple[PlacementKey, ...]:
             own_level = LEVELS.index(one_of(item, "level", LEVELS, level))
             kind = one_of(item, "class", CLASSES)
             if kind == "special":
-                name = SPECIAL[one_of(item, "name", tuple(SPECIAL))]
+                name = SPECIAL_NAMES[one_of(item, "name", tuple(SPECIAL_NAMES))]
             else:
                 name = name_of(item, "name")
             value, weight = _signed(item, "value"), _signed(item, "weight")

@@ -25,7 +25,7 @@ from iallocator.constraints.table import STORAGE_POOLS
 from iallocator.errors import RequestError
 from iallocator.model.storage import (
     EXTERNAL,
-    FILE,
+    FILE_POOL,
     INTERNAL,
     LVM,
     NodePools,
@@ -76,7 +76,7 @@ def _listed(raw: Raw, key: str, known: Sizes | None = None) -> Sizes | None:
         try:
             kind = one_of(item, "type", TYPES) if key == "storage_pools" else INTERNAL
             pool = kind, name_of(item, "name")
-            if key == "volume_groups" and pool == FILE:
+            if key == "volume_groups" and pool == FILE_POOL:
                 raise RequestError("name", 'expected a volume group, got "file"')
             if pool in sizes or pool in (known or ()):
                 raise RequestError(
@@ -246,7 +246,7 @@ def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list
     """
     known = [(node, one) for node, one in zip(nodes, access) if one is not None]
     named = {pool for _, one in known for pool in one.pools}
-    volumes = sorted(pool for pool in named if pool[0] == INTERNAL and pool not in (LVM, FILE))
+    volumes = sorted(pool for pool in named if pool[0] == INTERNAL and pool not in (LVM, FILE_POOL))
     if LVM in named or not volumes:
         return [LVM]
     if len(volumes) == 1:

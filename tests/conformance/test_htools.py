@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.compat.htools import NAMES, program_of
+from iallocator.compat.htools import PROGRAM_PURPOSES, program_of
 from iallocator.compat.htools.programs import PROGRAMS
 from tests.builders import Json
 from tests.command import ROOT
@@ -369,7 +369,7 @@ def test_hail_reports_a_wrong_member_as_the_original(part: str) -> None:
             assert ours(one) == original, (key, damaged.get(key))
 
 
-@pytest.mark.parametrize("program", NAMES)
+@pytest.mark.parametrize("program", PROGRAM_PURPOSES)
 def test_link_with_the_name_of_a_program_runs_it(program: str, tmp_path: Path) -> None:
     """A link with the name of a program of htools runs that program.
 
@@ -413,7 +413,7 @@ def test_command_htools_runs_a_program_by_its_name() -> None:
     )
     assert unknown.returncode == 1
     assert "Unrecognised personality 'hnone'." in unknown.stderr
-    assert all(name in unknown.stderr for name in NAMES)
+    assert all(name in unknown.stderr for name in PROGRAM_PURPOSES)
 
 
 def test_make_install_htools_makes_a_link_for_each_program(tmp_path: Path) -> None:
@@ -422,14 +422,14 @@ def test_make_install_htools_makes_a_link_for_each_program(tmp_path: Path) -> No
         ["make", "-s", "install-htools", f"DIR={tmp_path}", "BINDIR=/opt/bin"], cwd=ROOT, check=True
     )
     links = {path.name: os.readlink(path) for path in tmp_path.iterdir()}
-    assert links == dict.fromkeys(NAMES, "/opt/bin/iallocator")
+    assert links == dict.fromkeys(PROGRAM_PURPOSES, "/opt/bin/iallocator")
 
 
 def test_every_program_has_a_row_in_the_table() -> None:
     """The table of programs has every program, with its options and its module."""
-    assert set(PROGRAMS) == set(NAMES)
+    assert set(PROGRAMS) == set(PROGRAM_PURPOSES)
     folder = ROOT / "iallocator" / "compat" / "htools"
-    assert {name for name in NAMES if not (folder / f"{name}.py").is_file()} == set()
+    assert {name for name in PROGRAM_PURPOSES if not (folder / f"{name}.py").is_file()} == set()
 
 
 def test_launcher_of_the_comparison_reads_the_status() -> None:

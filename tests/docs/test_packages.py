@@ -13,7 +13,7 @@ from shutil import which
 import pytest
 
 from iallocator import __version__
-from iallocator.compat.htools import NAMES
+from iallocator.compat.htools import PROGRAM_PURPOSES
 from iallocator.compat.htools.programs import GENERAL, PROGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +95,7 @@ def test_every_program_of_htools_has_a_man_page_and_a_completion(tmp_path: Path)
         [sys.executable, str(ROOT / "tools/htools-pages"), str(tmp_path)], check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    for name in NAMES:
+    for name in PROGRAM_PURPOSES:
         page = (tmp_path / f"man/{name}.1").read_text().replace("\\-", "-")
         completion = tmp_path / f"completion/{name}"
         for option in f"{PROGRAMS[name]} {GENERAL}".split():

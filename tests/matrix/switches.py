@@ -211,7 +211,7 @@ def _migration(stack: ExitStack) -> None:
 @_switch("location tags")
 def _locations(stack: ExitStack) -> None:
     old = model_tags._values
-    kinds = (model_tags.LOCATION, model_tags.DESIRED)
+    kinds = (model_tags.NODE_LOCATION, model_tags.DESIRED)
     new = lambda tags, kind: () if kind in kinds else old(tags, kind)
     _everywhere(stack, old, new)
 

@@ -14,7 +14,7 @@ from iallocator.limits import node as node_limits
 from iallocator.limits.node import PRIMARY, SECONDARY
 from iallocator.model.columns import COLUMNS, MEMORY
 from iallocator.model.moves import Move
-from iallocator.n1 import MOVED, Rules, plan_rules
+from iallocator.n1 import MOVED_WITHIN, Rules, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.n1.unrestarted import UnrestartedSearch
 from iallocator.options.settings import Settings
@@ -284,7 +284,7 @@ def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode:
         for nodes in candidates(case):
             with case.state.trial():
                 case.state.place(case.new, nodes)
-                broken = failures.lost(case.state, group, MOVED)
+                broken = failures.lost(case.state, group, MOVED_WITHIN)
                 after = tolerated(case, rules)
                 more = [least_lost(case, (index,)) for index in range(4)]
             for index in range(4):

@@ -11,7 +11,7 @@ import pytest
 
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.moves import Move
-from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
+from iallocator.n1 import PROVED_LOST, PROVED_SAFE, UNPROVED, simulation
 from iallocator.n1.bounds import check_bounds, demand_of
 from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
@@ -36,8 +36,10 @@ def results(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
         for node in range(len(case.cluster.nodes)):
             kind = cheap(case, node)
             counts[kind] += 1
-            if kind != UNKNOWN:
-                assert tolerates(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
+            if kind != UNPROVED:
+                assert tolerates(case, node) is (kind == PROVED_SAFE), (
+                    f"{name}, node {node}: {kind}"
+                )
     return counts
 
 
@@ -46,8 +48,8 @@ def results(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
 def test_bounds_result_on_tight_clusters_is_that_of_the_simulation(mode: str, seeds: range) -> None:
     """On tight clusters, a failure that bounds call safe is tolerated, one called lost is not."""
     counts = results((f"{mode} {seed}", tight(seed, mode)) for seed in seeds)
-    assert min(counts[SAFE], counts[LOST]) > 50
-    assert counts[UNKNOWN] < counts.total() / 4
+    assert min(counts[PROVED_SAFE], counts[PROVED_LOST]) > 50
+    assert counts[UNPROVED] < counts.total() / 4
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -56,7 +58,7 @@ def test_bounds_result_on_generated_documents_is_that_of_the_simulation(mode: st
     counts = results(
         (f"{mode} {seed}", context_of(document(seed, "allocate"), mode)) for seed in seeds(50, 150)
     )
-    assert min(counts[SAFE], counts[LOST]) > 3
+    assert min(counts[PROVED_SAFE], counts[PROVED_LOST]) > 3
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -71,7 +73,7 @@ def test_spare_memory_of_a_safe_failure_may_be_used_up(mode: str) -> None:
             targets = case.rules.targets(case.cluster, group)
             demand = demand_of(case.state, (node,), case.rules)
             kind, spare = check_bounds(case.state, (node,), demand, case.rules)
-            if kind != SAFE or not 0 < spare < float("inf"):
+            if kind != PROVED_SAFE or not 0 < spare < float("inf"):
                 continue
             for target in targets:
                 if target == node or target in demand.failovers:
@@ -111,7 +113,7 @@ def test_any_two_nodes_may_be_unavailable_if_the_spare_memory_is_infinite(mode: 
             targets = case.rules.targets(case.cluster, group)
             demand = demand_of(case.state, (node,), case.rules)
             kind, spare = check_bounds(case.state, (node,), demand, case.rules)
-            if not demand.plain or kind != SAFE or spare < 0:
+            if not demand.plain or kind != PROVED_SAFE or spare < 0:
                 continue
             for pair in combinations([one for one in targets if one != node], 2):
                 if not demand.failovers.keys().isdisjoint(pair):

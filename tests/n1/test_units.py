@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
+from iallocator.n1 import PROVED_LOST, PROVED_SAFE, UNPROVED, simulation
 from tests.builders import Json, allocate_rbd, cluster, rbd
 from tests.seeds import seeds
 
@@ -73,10 +73,10 @@ def test_bounds_result_with_units_is_that_of_the_simulation(mode: str) -> None:
         for node in range(len(case.cluster.nodes)):
             kind = cheap(case, node)
             counts[kind] += 1
-            if kind != UNKNOWN:
-                assert tolerates(case, node) is (kind == SAFE), f"{mode} {seed}, node {node}"
-    assert min(counts[SAFE], counts[LOST]) > 30
-    assert counts[UNKNOWN] < counts.total() / 3
+            if kind != UNPROVED:
+                assert tolerates(case, node) is (kind == PROVED_SAFE), f"{mode} {seed}, node {node}"
+    assert min(counts[PROVED_SAFE], counts[PROVED_LOST]) > 30
+    assert counts[UNPROVED] < counts.total() / 3
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -291,9 +291,9 @@ def test_versions_of_a_state_identify_differences(seed: int) -> None:
 
 
 def test_state_drops_secondaries_of_instances_without_memory() -> None:
-    """The state removes secondaries of instances without memory one by one.
+    """After the removal of two instances of 0 MiB with equal nodes, no node reserves memory.
 
-    Two instances of 0 MiB on equal nodes reserve nothing.
+    The instances are removed one after the other.
     """
     ours = {f"i{k}": builders.instance("node1", "node2", memory=0) for k in range(2)}
     cluster = model_of(builders.cluster(2, instances=ours))

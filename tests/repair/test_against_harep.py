@@ -15,7 +15,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.model.tags import REPAIR_TYPES
-from iallocator.tags.autorepair import PREFIX
+from iallocator.tags.autorepair import AUTOREPAIR_PREFIX
 from tests.builders import Json
 from tests.command import ROOT
 from tests.execution.running import Running
@@ -54,7 +54,7 @@ def _records(random: Random) -> Iterator[str]:
 
 
 def _tags(words: Iterator[str]) -> list[str]:
-    return [PREFIX + word for word in dict.fromkeys(words)]
+    return [AUTOREPAIR_PREFIX + word for word in dict.fromkeys(words)]
 
 
 def _scenario(random: Random) -> Json:
@@ -105,7 +105,7 @@ def _playing(random: Random) -> Running:
 
 def _plain(tag: str) -> str:
     """Return a tag without the identifier and the time of a repair that has just begun."""
-    parts = tag[len(PREFIX) :].split(":")
+    parts = tag[len(AUTOREPAIR_PREFIX) :].split(":")
     if len(parts) > 2 and len(parts[2]) > 1:
         parts[2] = "new"
     if len(parts) > 3 and int(parts[3]) > 1000:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
-from iallocator.tags.autorepair import PREFIX
+from iallocator.tags.autorepair import AUTOREPAIR_PREFIX
 from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import complaint, json_of, printed, run
 from tests.execution.running import Running, running
@@ -52,7 +52,7 @@ def test_every_kind_of_damage_gets_its_repair_and_a_place() -> None:
         "plain": instance("node1", disk_template="plain"),
         "well": instance("node3", "node4"),
     })  # fmt: skip
-    document["cluster_tags"].append(PREFIX + "reinstall")
+    document["cluster_tags"].append(AUTOREPAIR_PREFIX + "reinstall")
     for name in ("node1", "node2"):
         document["nodes"][name]["offline"] = True
     status, found = _of_document(document)
@@ -78,7 +78,7 @@ def test_repair_of_a_violated_spread_stays_in_its_group(parted: bool) -> None:
     spread = "iallocator:separate:must:web:group"
     other = ("node5", "node6") if parted else ("node3", "node4")
     document["instances"] = {
-        "a": instance("node1", "node2", tags=[spread, PREFIX + "failover"]),
+        "a": instance("node1", "node2", tags=[spread, AUTOREPAIR_PREFIX + "failover"]),
         "b": instance(*other, tags=[spread]),
     }
     document["nodes"]["node1"]["offline"] = True
@@ -98,7 +98,9 @@ def test_repair_that_creates_disks_anew_stays_in_the_group_of_a_violated_spread(
     document = cluster({"default": 3, "far": 3})
     spread = "iallocator:separate:must:web:group"
     document["instances"] = {
-        "a": instance("node1", disk_template="plain", tags=[spread, PREFIX + "reinstall"]),
+        "a": instance(
+            "node1", disk_template="plain", tags=[spread, AUTOREPAIR_PREFIX + "reinstall"]
+        ),
         "b": instance("node2", disk_template="plain", tags=[spread]),
     }
     document["nodes"]["node1"]["offline"] = True
@@ -118,11 +120,11 @@ def test_repair_that_is_not_allowed_is_reported_and_marked() -> None:
     status, found = _of_document(document)
     assert status == 1
     assert "tag_changes" not in found["instances"][0]
-    document["instances"]["a"]["tags"] = [PREFIX + "fix-storage"]
+    document["instances"]["a"]["tags"] = [AUTOREPAIR_PREFIX + "fix-storage"]
     status, found = _of_document(document)
     (tag,) = found["instances"][0]["tag_changes"]["add"]
     assert (status, found["state_counts"]) == (1, {"Needs repair": 1})
-    assert tag.startswith(PREFIX + "result:failover:")
+    assert tag.startswith(AUTOREPAIR_PREFIX + "result:failover:")
     assert ":enoperm:" in tag
 
 
@@ -138,7 +140,9 @@ def test_repair_rejects_undo_and_names_the_command_that_does_it(option: str) -> 
 
 def test_repair_without_a_place_has_the_reason() -> None:
     """If a repair has no target node, `repair` gives the reason."""
-    document = cluster(2, instances={"a": instance("node1", "node2", tags=[PREFIX + "reinstall"])})
+    document = cluster(
+        2, instances={"a": instance("node1", "node2", tags=[AUTOREPAIR_PREFIX + "reinstall"])}
+    )
     document["nodes"]["node2"]["offline"] = True
     status, found = _of_document(document)
     assert status == 1
@@ -150,7 +154,11 @@ def _sick(kind: str) -> Json:
     answers["nodes"] = [live_node(f"node{n}") for n in (1, 2, 3)]
     answers["nodes"][1]["offline"] = True
     answers["instances"] = [
-        {**live_instance("a", "node1", "node2"), "tags": [PREFIX + kind], "nic.networks": []}
+        {
+            **live_instance("a", "node1", "node2"),
+            "tags": [AUTOREPAIR_PREFIX + kind],
+            "nic.networks": [],
+        }
     ]
     answers["networks"] = []
     answers["info"]["master"] = "node1"
@@ -159,7 +167,7 @@ def _sick(kind: str) -> Json:
 
 def _results(scenario: Running) -> list[str]:
     """Return the states of repairs in tags of the cluster: ``pending`` or a result."""
-    words = [tag[len(PREFIX) :].split(":") for tag in scenario.found("a")["tags"]]
+    words = [tag[len(AUTOREPAIR_PREFIX) :].split(":") for tag in scenario.found("a")["tags"]]
     return [word[0] if word[0] == "pending" else word[4] for word in words if len(word) > 1]
 
 
@@ -305,9 +313,11 @@ def test_page_of_repairs_shows_all_instances_and_both_ends(tmp_path: Path) -> No
     pytest.importorskip("jinja2", reason="the template library is not installed")
     evil = "<img src=x>"
     document = cluster(4, instances={
-        evil: instance("node1", "node2", tags=[PREFIX + "failover"]),
-        "alone": instance("node1", disk_template="plain", tags=[PREFIX + "failover"]),
-        "failed": instance("node3", "node1", tags=[PREFIX + "result:failover:a:20:failure:7"]),
+        evil: instance("node1", "node2", tags=[AUTOREPAIR_PREFIX + "failover"]),
+        "alone": instance("node1", disk_template="plain", tags=[AUTOREPAIR_PREFIX + "failover"]),
+        "failed": instance(
+            "node3", "node1", tags=[AUTOREPAIR_PREFIX + "result:failover:a:20:failure:7"]
+        ),
         "well": instance("node3", "node4"),
     })  # fmt: skip
     document["nodes"]["node1"]["offline"] = True
@@ -339,7 +349,7 @@ def test_colocated_instances_are_repaired_as_one(
     """`repair` repairs all members of a colocation group to one node, or none of them."""
     constraint = "iallocator:colocate:must:pair"
     held = {
-        name: instance(*nodes.split(), tags=[constraint, PREFIX + kind])
+        name: instance(*nodes.split(), tags=[constraint, AUTOREPAIR_PREFIX + kind])
         for (name, nodes), kind in zip(homes.items(), kinds.split())
     }
     document = cluster(4, instances=held, changes={"node1": {"offline": True}})
@@ -421,7 +431,7 @@ def test_option_allows_repairs_up_to_a_type_for_one_call(allow: str, repaired: s
 def test_option_does_not_lift_a_suspension() -> None:
     """--allow does not lift a suspension of repairs."""
     document = broken_cluster()
-    document["cluster_tags"].append(PREFIX + "suspend")
+    document["cluster_tags"].append(AUTOREPAIR_PREFIX + "suspend")
     done = run("repair", "--json", "--allow=reinstall", stdin=as_bytes(document))
     found: Json = json.loads(done.stdout)
     assert done.returncode == 1

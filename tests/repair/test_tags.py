@@ -7,13 +7,13 @@ import pytest
 from iallocator.model.cluster import Cluster, Group, Node
 from iallocator.model.instance import Backend, Disks, Instance
 from iallocator.model.policy import Policy
-from iallocator.tags.autorepair import PREFIX, permission_of, state_of
+from iallocator.tags.autorepair import AUTOREPAIR_PREFIX, permission_of, state_of
 
 NOW = 1000
 
 
 def _instance(*tags: str) -> Instance:
-    own = [PREFIX + tag for tag in tags]
+    own = [AUTOREPAIR_PREFIX + tag for tag in tags]
     return Instance("i", Backend(1), Disks("drbd", 1, [1]), nodes=(0, 1), tags=own)
 
 
@@ -40,10 +40,10 @@ def test_permission_nearest_tag_counts(
 
     Of several permissions on one object, the least destructive one applies.
     """
-    home = Group(0, "uuid", "g", Policy(), tags=[PREFIX + tag for tag in group])
+    home = Group(0, "uuid", "g", Policy(), tags=[AUTOREPAIR_PREFIX + tag for tag in group])
     nodes = [Node("a", home), Node("b", home)]
     instance = _instance(*own)
-    scenario = Cluster("c", [PREFIX + tag for tag in cluster], [home], nodes, [instance])
+    scenario = Cluster("c", [AUTOREPAIR_PREFIX + tag for tag in cluster], [home], nodes, [instance])
     found = permission_of(scenario, instance, NOW)
     assert (found.upto, found.suspended) == (upto, suspended)
     assert found.allows("fix-storage") == bool(upto)
@@ -69,7 +69,7 @@ def test_state_follows_from_the_tags_of_repairs(
     """The state of an instance is its earliest failed repair, else its newest repair."""
     found = state_of(_instance(*tags))
     assert (found.name, len(found.outdated)) == (name, outdated)
-    assert found.record is None or found.record.tag in [PREFIX + tag for tag in tags]
+    assert found.record is None or found.record.tag in [AUTOREPAIR_PREFIX + tag for tag in tags]
 
 
 def test_state_with_a_repair_after_a_pending_one_is_rejected() -> None:

@@ -10,7 +10,7 @@ from statistics import pstdev
 import pytest
 
 from iallocator.model.moves import Move
-from iallocator.n1 import LOST, SAFE, UNKNOWN, simulation
+from iallocator.n1 import PROVED_LOST, PROVED_SAFE, UNPROVED, simulation
 from iallocator.n1.bounds import check_bounds, demand_of
 from tests.builders import Json, allocate_rbd, cluster, instance
 from tests.n1.tight import Case, alone, context_of, tolerates
@@ -174,12 +174,14 @@ def test_bounds_result_on_shares_is_that_of_the_simulation(mode: str) -> None:
             kind, spare = check_bounds(case.state, (node,), demand, case.rules)
             counts[kind] += 1
             restricted += demand.shares is not None
-            if kind != UNKNOWN:
-                assert tolerates(case, node) is (kind == SAFE), f"{name}, node {node}: {kind}"
-            if kind == SAFE and 0 < spare < float("inf"):
+            if kind != UNPROVED:
+                assert tolerates(case, node) is (kind == PROVED_SAFE), (
+                    f"{name}, node {node}: {kind}"
+                )
+            if kind == PROVED_SAFE and 0 < spare < float("inf"):
                 assert_spare(case, node, spare, [t for t in targets if t != node])
-    assert min(counts[SAFE], counts[LOST]) > 10
-    assert counts[UNKNOWN] < counts.total() / 4, counts
+    assert min(counts[PROVED_SAFE], counts[PROVED_LOST]) > 10
+    assert counts[UNPROVED] < counts.total() / 4, counts
     assert restricted > 100
 
 

@@ -9,8 +9,8 @@ import pytest
 from iallocator.model.cluster import Cluster
 from iallocator.model.state import State
 from iallocator.transition.resources import (
-    HARD,
-    SOFT,
+    HARD_DIMENSIONS,
+    SOFT_DIMENSIONS,
     Place,
     change,
     describe_amount,
@@ -55,7 +55,7 @@ def test_available_memory_is_the_free_memory_less_one_mib(cluster: Cluster) -> N
     state = State(cluster)
     disk = {one.name: one.as_primary for one in cluster.instances}
     assert all(disk.values())
-    found = room(state, (*HARD, *SOFT))
+    found = room(state, (*HARD_DIMENSIONS, *SOFT_DIMENSIONS))
     assert {name: amount for (index, name), amount in found.items() if index == 0} == {
         "memory": 8192 - 1000 - 500 - 1,
         "disk": cluster.nodes[0].reported_disk - 1,
@@ -77,7 +77,7 @@ def held(cluster: Cluster, name: str, nodes: tuple[int, ...], running: bool = Tr
     instance = cluster.instance_named(name)
     assert instance is not None
     found = footprint(instance, Place(nodes, running))
-    return {key: amount for key, amount in found.items() if key[1] not in SOFT}
+    return {key: amount for key, amount in found.items() if key[1] not in SOFT_DIMENSIONS}
 
 
 def test_instance_allocates_memory_where_it_runs_and_disk_on_all_its_nodes(

@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["NAMES", "program_of", "run"]
+__all__ = ["PROGRAM_PURPOSES", "program_of", "run"]
 
-NAMES = {
+PROGRAM_PURPOSES = {
     "hail": "answer a request of Ganeti",
     "harep": "repair instances that are marked for it",
     "hbal": "balance a group of nodes",
@@ -41,14 +41,14 @@ def program_of(executable: str, environment: Mapping[str, str]) -> str:
     `executable`: the path under which this program was started; links are not followed.
     """
     name = os.path.basename(executable)
-    if name != GENERIC and name not in NAMES:
+    if name != GENERIC and name not in PROGRAM_PURPOSES:
         return ""
     return environment.get(VARIABLE) or name
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
     """Run the program `name` of htools with `arguments`; return its exit status."""
-    if name in NAMES:
+    if name in PROGRAM_PURPOSES:
         from iallocator.compat.htools.programs import start
 
         return start(name, arguments)
@@ -56,7 +56,7 @@ def run(name: str, arguments: Sequence[str]) -> int:
 
     say(f"Unrecognised personality '{name}'.")
     say("This program must be installed under one of the following names:")
-    say("\n".join(f" {one:8} - {what}" for one, what in NAMES.items()))
+    say("\n".join(f" {one:8} - {what}" for one, what in PROGRAM_PURPOSES.items()))
     say("\nError: Please either rename/symlink the program or set")
     say(f"the environment variable {VARIABLE} to the desired role.")
     return 1

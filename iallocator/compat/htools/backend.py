@@ -40,27 +40,9 @@ if TYPE_CHECKING:
     Read = TypeVar("Read")
 
 __all__ = [
-    "NOT_LOADED",
-    "Given",
-    "adjust",
-    "check_bad",
-    "cluster_score",
-    "decimal",
-    "domain",
-    "group_of",
-    "instance_list",
-    "load",
-    "node_list",
-    "policy_text",
-    "save",
-    "saved_text",
-    "scores",
-    "settings_of",
-    "silently",
-    "split_instances",
-    "table",
-    "warn",
-    "write",
+    "NOT_LOADED", "Given", "adjust", "check_bad", "cluster_score", "decimal", "domain", "group_of",
+    "instance_list", "load", "node_list", "policy_text", "save", "saved_text", "scores",
+    "settings_of", "silently", "split_instances", "table", "warn", "write",
 ]  # fmt: skip
 
 NOT_LOADED = "Error: failed to load data, aborting: "
@@ -155,9 +137,9 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     settings_of(given, settings)
     if settings.rapi:
         from iallocator.compat.htools.rapi_errors import folder_problem
-        from iallocator.sources.live.load import FILE
+        from iallocator.sources.live.load import FILE_SCHEME
 
-        folder = settings.rapi.removeprefix(FILE)
+        folder = settings.rapi.removeprefix(FILE_SCHEME)
         if folder != settings.rapi and (problem := folder_problem(folder, settings.max_input)):
             raise ProgramError(f"{NOT_LOADED}{problem}")
     if settings.ialloc_src and os.path.isfile(settings.ialloc_src):
@@ -198,7 +180,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
 
 
 def _warn_of_message(source: Source) -> None:
-    """Report the nodes with inconsistent data in a message for hail, by the memory in it."""
+    """Report the nodes with inconsistent data in a message for hail, by its amounts of memory."""
     assert source.document is not None
     settings = Settings()
     settings.compat, settings.no_config = "hail", True
@@ -348,16 +330,16 @@ QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {
 """Field of a node -> the column with its dividend, and its divisor, which may be 0."""
 
 
-OWN = ("group",)
+OWN_FIELDS = ("group",)
 """Fields of nodes that htools do not have."""
 
-LISTS = frozenset(("plist", "slist"))
-NUMBERED = LISTS | {"peermap"}
+INSTANCE_LIST_FIELDS = frozenset(("plist", "slist"))
+NUMBERED_FIELDS = INSTANCE_LIST_FIELDS | {"peermap"}
 """Fields of nodes in which instances or nodes are numbers: their positions in the source."""
 
 
 def _numbers(state: State, node: Node, name: str) -> str:
-    """Return the field `name` of `NUMBERED` as a Haskell list; the latest arrival is first."""
+    """Return the field `name` of `NUMBERED_FIELDS` as a Haskell list, the latest arrival first."""
     cluster = state.cluster
     if name == "peermap":
         last = len(cluster.nodes) - 1
@@ -384,7 +366,7 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
     more = wanted.removeprefix("+")
     names = more.split(",") if more else []
     chosen = [*USUAL, *names] if wanted.startswith("+") or not names else names
-    unknown = [name for name in chosen if name not in NODE_FIELDS or name in OWN]
+    unknown = [name for name in chosen if name not in NODE_FIELDS or name in OWN_FIELDS]
     known = [name for name in chosen if name not in unknown]
     rows = node_rows(state, known, True, group, domain(state.cluster))
     nodes = (node for node in state.cluster.nodes[::-1] if group in (None, node.group))
@@ -394,7 +376,7 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
                 part = state.columns[column][node.index]
                 quotient = f"{'-' if part < 0 else ''}Infinity" if part else "NaN"
                 row[known.index(name)] = quotient
-        for name in NUMBERED.intersection(known):
+        for name in NUMBERED_FIELDS.intersection(known):
             row[known.index(name)] = _numbers(state, node, name)
     lines = [
         [NODE_FIELDS[name][0] for name in known],
@@ -411,7 +393,9 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
         lines = full
     return "".join(
         f" {line}\n"
-        for line in table(lines, [name in LEFT and name not in LISTS for name in chosen])
+        for line in table(
+            lines, [name in LEFT and name not in INSTANCE_LIST_FIELDS for name in chosen]
+        )
     )
 
 

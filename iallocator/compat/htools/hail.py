@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-MOVED = re.compile(r"^([0-9]+ instances failed to move and [0-9]+ were moved successfully).*")
+MOVED_TEXT = re.compile(r"^([0-9]+ instances failed to move and [0-9]+ were moved successfully).*")
 """A text about several instances; its beginning, in parentheses here, is what hail prints."""
 
 NO_NODES = "Can't find any good node: "
@@ -133,7 +133,7 @@ def _save(given: Given, state: State, master: str, ending: str, moment: str) -> 
 
 
 def _reword(reply: Reply, request: Request, cluster: Cluster, message: dict[str, Any]) -> None:
-    """Give the texts of `reply` hail's words. `message`: the document with the `request`."""
+    """Replace the texts of `reply` by hail's. `message`: the document with the `request`."""
     reply.info = UNALLOCABLE.sub("", _info(reply.info))
     if request.new:
         chosen = message["request"].get("group_name")
@@ -151,7 +151,7 @@ def _info(info: str) -> str:
 
     The groups that lack a network of the instance come first.
     """
-    info = MOVED.sub(r"\1", UNMIRRORED.sub(r"\1", _reason(info)))
+    info = MOVED_TEXT.sub(r"\1", UNMIRRORED.sub(r"\1", _reason(info)))
     info = UNKNOWN_GROUP.sub(r"Wrong number of elems found with name \1", info)
     chosen, rest = CHOSEN.fullmatch(info).groups("")  # type: ignore[union-attr]
     parts = NEXT_GROUP.split(rest)

@@ -105,7 +105,7 @@ def _print(work: RepairRound) -> None:
 
 
 def _print_repair(one: RepairEntry, permission: Permission) -> None:
-    """Print the repair of an instance that is broken, or why there is none."""
+    """Print the repair of an instance that is broken, or why the instance is not repaired."""
     repair, name = one.repair, one.instance.name
     assert repair is not None
     kind = _kind(repair.kind)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-TITLES = ("Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk", "f_disk", "Score")
-WIDTHS = (5, 5, 5, 5, 6, 6, 6, 6, 10)
+HSCAN_TITLES = ("Nodes", "Inst", "BNode", "BInst", "t_mem", "f_mem", "t_disk", "f_disk", "Score")
+HSCAN_WIDTHS = (5, 5, 5, 5, 6, 6, 6, 6, 10)
 """The widths of the columns after the name of the cluster; memory in MiB, disk in GiB."""
 
 LOCAL = "LOCAL"
@@ -47,7 +47,7 @@ def run(given: Given) -> int:
         names = [LOCAL]
     width = max(map(len, [*names, "Name"])) if given.words else len(LOCAL)
     if not given.no_headers:
-        print(_line("Name", TITLES, width))
+        print(_line("Name", HSCAN_TITLES, width))
     failed = False
     for name in names:
         own = Given(static_kvm_node_memory=given.static_kvm_node_memory, quiet=[True])
@@ -97,5 +97,5 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
 
 
 def _line(name: str, cells: tuple[str, ...], width: int) -> str:
-    padded = (f"{cell:>{wide}}" for cell, wide in zip(cells, WIDTHS, strict=True))
+    padded = (f"{cell:>{wide}}" for cell, wide in zip(cells, HSCAN_WIDTHS, strict=True))
     return f"{name:{width}} {' '.join(padded)}"

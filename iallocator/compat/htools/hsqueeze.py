@@ -11,7 +11,7 @@ from iallocator.errors import say
 from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.planners.plan_limits import StopCriteria
-from iallocator.planners.squeeze.headroom import SHARED, SqueezeOptions
+from iallocator.planners.squeeze.headroom import MOVE_SHARED, SqueezeOptions
 from iallocator.planners.squeeze.squeeze import squeeze_cluster
 from iallocator.tags.standby import is_standby
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-TITLES = {"offline": "'Nodes to offline'", "online": "'Nodes to online'", "none": "'No action'"}
+HSQUEEZE_TITLES = {
+    "offline": "'Nodes to offline'",
+    "online": "'Nodes to online'",
+    "none": "'No action'",
+}
 
 NOTHING_COMMAND = ["echo Nothing to do"]
 """The shell commands if no node is powered on or down."""
@@ -48,7 +52,7 @@ def run(given: Given) -> int:
         target=own.target_resources if target is None else target,
         minimal=own.minimal_resources if minimal is None else minimal,
         master=source.master,
-        kinds=SHARED,
+        kinds=MOVE_SHARED,
     )
     done = squeeze_cluster(cluster, source.policy, wanted)
     if given.save is not None:
@@ -56,7 +60,7 @@ def run(given: Given) -> int:
     names = switched(done)
     action = "online" if done.aim == "online" else done.action
     if not given.no_headers:
-        print(TITLES[action])
+        print(HSQUEEZE_TITLES[action])
     if names:
         print("\n".join(names))
     if done.shortages and given.verbose:

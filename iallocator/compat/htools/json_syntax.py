@@ -16,7 +16,7 @@ ERROR_CONTEXT = 8
 """The most characters of the text after an error that a message shows."""
 
 BLANK = re.compile(r"\s*")
-NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
+JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
 EXPONENT = re.compile(r"[eE][-+]?([0-9]*)")
 HEX = re.compile(r"[0-9a-fA-F]{4}")
 
@@ -78,7 +78,7 @@ class _Scan:
         raise _Wrong(problem + self._text[place : place + ERROR_CONTEXT])
 
     def _number(self) -> None:
-        match = NUMBER.match(self._text, self._at)
+        match = JSON_NUMBER.match(self._text, self._at)
         if match is None:
             self._fail("Unable to parse JSON Rational: ", self._at + 2)
         self._at = match.end()

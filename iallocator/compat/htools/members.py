@@ -7,7 +7,7 @@ Scripts and tests match these messages. A reader is a function that returns a va
 from __future__ import annotations
 
 from iallocator.model.templates import TEMPLATES
-from iallocator.sources.text import POLICIES, STATUS
+from iallocator.sources.text import POLICY_OF_WORD, STATE_OF_STATUS
 from iallocator.wire.codec import dumps, loads
 
 TYPE_CHECKING = False
@@ -117,8 +117,8 @@ def _absent(key: str, raw: dict[str, Any]) -> str:
 
 
 TEMPLATE = choice("DiskTemplate", frozenset(TEMPLATES))
-ALLOC_POLICY = choice("AllocPolicy", frozenset(POLICIES.values()))
-INSTANCE_STATUS = choice("InstanceStatus", frozenset(STATUS))
+ALLOC_POLICY = choice("AllocPolicy", frozenset(POLICY_OF_WORD.values()))
+INSTANCE_STATUS = choice("InstanceStatus", frozenset(STATE_OF_STATUS))
 HYPERVISOR = choice("Hypervisor", frozenset(("kvm", "xen-pvm", "chroot", "xen-hvm", "lxc", "fake")))
 
 _SPEC = _record(

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["message_problem"]
 
-AMOUNTS = {
+ONLINE_AMOUNTS = {
     "free_spindles": whole, "total_memory": real, "reserved_memory": whole, "free_memory": whole,
     "total_disk": real, "free_disk": whole, "total_cpus": real, "reserved_cpus": whole,
 }  # fmt: skip
 """Members that an online node must have -> their readers."""
 
 STRINGS = list_of(string)
-NIC_MODES = ("bridged", "routed", "openvswitch")
+KNOWN_NIC_MODES = ("bridged", "routed", "openvswitch")
 EVAC_MODE = choice("EvacMode", frozenset(("primary-only", "secondary-only", "all")))
 
 
@@ -99,7 +99,7 @@ def _node(name: str, raw: dict[str, Any], groups: Collection[str]) -> None:
     else:
         own.need("spindle_count", whole)
     if live:
-        for key, read in AMOUNTS.items():
+        for key, read in ONLINE_AMOUNTS.items():
             node.need(key, read)
     if raw.get("tags") is not None:
         node.may("tags", STRINGS, named=False)
@@ -124,7 +124,7 @@ def _instance(name: str, raw: dict[str, Any]) -> None:
         own = Members({key: value for key, value in nic.items() if value is not None}, "")
         for key in ("mac", "ip", "mode", "link", "network"):
             own.may(key, string, named=False)
-        if own.raw.get("mode", NIC_MODES[0]) not in NIC_MODES:
+        if own.raw.get("mode", KNOWN_NIC_MODES[0]) not in KNOWN_NIC_MODES:
             raise Problem(f"invalid NIC mode in instance {name}")
 
 

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "ARGUMENTS", "DECIMAL", "INTEGER", "OPTIONS", "Usage",
-    "help_of", "number", "parse", "size",
+    "ARGUMENTS", "INTEGER", "NUMBER_FORM", "OPTIONS", "Usage", "help_of", "number", "parse", "size",
 ]  # fmt: skip
 
-NONE, REQUIRED, OPTIONAL = range(3)
+NO_VALUE, VALUE_REQUIRED, VALUE_OPTIONAL = range(3)
 """Values of `Usage.form`: an option has no value, must have one, or may have one."""
 
 
@@ -38,7 +37,7 @@ class Usage:
     short, name:
         The letter of the short option ("" if there is none), and the long option without dashes.
     form:
-        `NONE`, `REQUIRED` or `OPTIONAL`.
+        `NO_VALUE`, `VALUE_REQUIRED` or `VALUE_OPTIONAL`.
     value:
         The name of the value in the help.
     text:
@@ -65,7 +64,9 @@ class Usage:
         short, _, name = names.rpartition(" ")
         self.short = short.removeprefix("-")
         self.name = name.removeprefix("--")
-        self.form = OPTIONAL if value.startswith("[") else REQUIRED if value else NONE
+        self.form = (
+            VALUE_OPTIONAL if value.startswith("[") else VALUE_REQUIRED if value else NO_VALUE
+        )
         self.value = value.strip("[]")
         self.text = text
         self.read = read
@@ -81,9 +82,9 @@ class Usage:
         """Return the short and the long form for the help."""
         value = self.value
         forms = {
-            NONE: ("", ""),
-            REQUIRED: (f" {value}", f"={value}"),
-            OPTIONAL: (f"[{value}]", f"[={value}]"),
+            NO_VALUE: ("", ""),
+            VALUE_REQUIRED: (f" {value}", f"={value}"),
+            VALUE_OPTIONAL: (f"[{value}]", f"[={value}]"),
         }
         short, long = forms[self.form]
         return f"-{self.short}{short}" if self.short else "", f"--{self.name}{long}"
@@ -91,14 +92,14 @@ class Usage:
 
 BASES = r"0[xX][0-9a-fA-F]+|0[oO][0-7]+"
 INTEGER = re.compile(rf"\s*(-?\s*(?:{BASES}|[0-9]+))(.*)", re.DOTALL)
-DECIMAL = re.compile(
+NUMBER_FORM = re.compile(
     rf"\s*(-?\s*(?:{BASES}|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|NaN|Infinity))(.*)",
     re.DOTALL,
 )
 """A pattern for a number, as htools read it, and for the characters after it."""
 
 
-def number(what: str, form: re.Pattern[str] = DECIMAL) -> Callable[[str], float]:
+def number(what: str, form: re.Pattern[str] = NUMBER_FORM) -> Callable[[str], float]:
     """Return a function that reads a number; `what` names it in messages."""
 
     def read(text: str) -> float:
@@ -378,7 +379,7 @@ def parse(arguments: Sequence[str], names: Iterable[str]) -> tuple[dict[str, Any
         raise OptionError("".join([*errors, *unknown]))
     values: dict[str, Any] = {}
     for one, text in given:
-        bare = one.form == NONE or (text is None and one.read is str)
+        bare = one.form == NO_VALUE or (text is None and one.read is str)
         value: Any = True if bare else one.read("yes" if text is None else text)
         if one.repeats:
             value = [value, *values.get(one.target, [])]
@@ -403,9 +404,9 @@ def _long(
     elif len(matches) > 1:
         lines = aligned([(*one.columns(), one.text) for one in matches])
         errors += [f"option `--{name}' is ambiguous; could be one of:\n", "\n".join([*lines, ""])]
-    elif equals and matches[0].form == NONE:
+    elif equals and matches[0].form == NO_VALUE:
         errors.append(f"option `--{name}' doesn't allow an argument\n")
-    elif equals or matches[0].form != REQUIRED:
+    elif equals or matches[0].form != VALUE_REQUIRED:
         given.append((matches[0], value if equals else None))
     elif left:
         given.append((matches[0], left.pop(0)))
@@ -428,9 +429,9 @@ def _short(
         one = next((one for one in table if one.short == letter), None)
         if one is None:
             unknown.append(f"unrecognized option `-{letter}'\n")
-        elif one.form == NONE:
+        elif one.form == NO_VALUE:
             given.append((one, None))
-        elif letters or one.form == OPTIONAL:
+        elif letters or one.form == VALUE_OPTIONAL:
             given.append((one, letters or None))
             return
         elif left:

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["details_of", "group_text"]
 
-MODES = {"all": "ChangeAll", "primary-only": "ChangePrimary", "secondary-only": "ChangeSecondary"}
+EVACUATION_MODES = {
+    "all": "ChangeAll",
+    "primary-only": "ChangePrimary",
+    "secondary-only": "ChangeSecondary",
+}
 """Mode of an evacuation -> its name in hail's output."""
 
 NIC_MODES = {"bridged": "Bridged", "routed": "Routed", "openvswitch": "OpenVSwitch"}
@@ -49,7 +53,7 @@ def details_of(cluster: Cluster, request: Request, raw: dict[str, Any]) -> str:
         case AllocateSecondary(instance=one):
             return f"AllocateSecondary {places([one])}"
         case NodeEvacuate():
-            return f"NodeEvacuate [{places(request.instances)}] {MODES[request.mode]}"
+            return f"NodeEvacuate [{places(request.instances)}] {EVACUATION_MODES[request.mode]}"
         case ChangeGroup():
             targets = ",".join(str(group.index) for group in request.targets or ())
             return f"ChangeGroup [{places(request.instances)}] [{targets}]"

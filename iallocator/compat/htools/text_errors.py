@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 
 from iallocator.compat.htools.errors import OptionValueError
-from iallocator.compat.htools.options import DECIMAL, INTEGER, number, size
+from iallocator.compat.htools.options import INTEGER, NUMBER_FORM, number, size
 from iallocator.errors import IallocatorError
 from iallocator.files import read_file
 from iallocator.model.templates import TEMPLATES
-from iallocator.sources.text import POLICIES, SECTIONS, STATUS
+from iallocator.sources.text import POLICY_OF_WORD, SECTIONS, STATE_OF_STATUS
 from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def text_error(path: str, limit: int) -> str:
         fields = line.split("|")
         if wrong := _short("group", fields):
             return wrong
-        if fields[2] not in POLICIES.values():  # htools accept no abbreviations
+        if fields[2] not in POLICY_OF_WORD.values():  # htools accept no abbreviations
             return _no_value("AllocPolicy", fields[2])
     uuids = {line.split("|")[1] for line in groups}
     for line in nodes:
@@ -74,11 +74,11 @@ def text_error(path: str, limit: int) -> str:
             return f"Unknown group '{fields[8]}' for node {fields[0]}"
         name, exclusive = fields[0], "".join(fields[11:12])
         for place, text in [*enumerate(fields[1:7], start=1), *enumerate(fields[9:10], start=9)]:
-            if wrong := _no_number(name, [text], DECIMAL if place in REAL else INTEGER):
+            if wrong := _no_number(name, [text], NUMBER_FORM if place in REAL else INTEGER):
                 return wrong
         if fields[11:] and exclusive not in ("Y", "N"):
             return f"Invalid exclusive_storage value for node '{name}': {exclusive}"
-        if wrong := _no_number(name, fields[12:14]) or _no_number(name, fields[14:15], DECIMAL):
+        if wrong := _no_number(name, fields[12:14]) or _no_number(name, fields[14:15], NUMBER_FORM):
             return wrong
     names = {line.split("|")[0] for line in nodes}
     for line in instances:
@@ -107,8 +107,8 @@ def _policy_error(fields: Sequence[str], groups: set[str]) -> str:
     for template in templates.split(","):
         if template not in TEMPLATES:
             return _no_value("DiskTemplate", template)
-    wrong = _no_number(f"{owner}/vcpu_ratio", [vcpus], DECIMAL) or _no_number(
-        f"{owner}/spindle_ratio", [spindles], DECIMAL
+    wrong = _no_number(f"{owner}/vcpu_ratio", [vcpus], NUMBER_FORM) or _no_number(
+        f"{owner}/spindle_ratio", [spindles], NUMBER_FORM
     )
     if not wrong and owner and owner not in groups:
         return f"Wrong number of elems found with name {owner}"
@@ -153,7 +153,7 @@ def _instance_error(fields: Sequence[str], nodes: set[str]) -> str:
             return f"Unknown node '{node}' for instance {name}"
     if wrong := _no_number(name, fields[1:4]):
         return wrong
-    if status not in STATUS:
+    if status not in STATE_OF_STATUS:
         return _no_value("InstanceStatus", status)
     if balanced not in ("Y", "N"):
         return f"Invalid auto_balance value '{balanced}' for instance {name}"
@@ -208,7 +208,7 @@ def simulation_error(specs: Sequence[str]) -> str:
                 f"Invalid cluster specification, expected 6 comma-separated sections "
                 f"({', '.join(SIMULATED)}) but got {len(fields)}: '{spec}'"
             )
-        if fields[0] not in POLICIES:
+        if fields[0] not in POLICY_OF_WORD:
             return (
                 f"{_no_value('AllocPolicy', fields[0])}; "
                 f"Cannot parse AllocPolicy abbreviation '{fields[0]}'"

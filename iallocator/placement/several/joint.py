@@ -223,7 +223,10 @@ def offer_exactly(context: Context, allocation: AllocationRequest, nodes: Nodes)
 
 
 def offer_chosen(context: Context, allocation: AllocationRequest, nodes: Nodes) -> GroupSolution:
-    """Return the offer of a group for exactly `nodes`; for shared storage, with the other nodes."""
+    """Return the offer of a group for exactly `nodes`.
+
+    For shared storage, the offer includes the nodes to which the instance could fail over.
+    """
     offer = offer_exactly(context, allocation, nodes)
     if offer.placements and offer.secondaries is not None:
         group = context.cluster.nodes[nodes[0]].group

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["growth_notes", "least_growth", "move_all"]
 
-NODES = 8
+CHECKED_NODES = 8
 """The number of nodes in a group for which one check of all failures costs as much as listing one
 placement."""
 
@@ -109,7 +109,9 @@ class _LeastGrowth(BranchAndBound):
         self._tasks = sorted(tasks, key=lambda task: -task.instance.memory)
         self._back = back
         self._budget = context.budget()
-        self._work = 1 + (len(failures.comparison.initial.failing) // NODES) ** 2  # for each place
+        self._work = (
+            1 + (len(failures.comparison.initial.failing) // CHECKED_NODES) ** 2
+        )  # for each place
         self.best_moves: Made = []
 
     def must_end(self) -> bool:

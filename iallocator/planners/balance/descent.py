@@ -182,7 +182,7 @@ class Repair(Neighbourhood[PlanBuilder, Step]):
         return None if moves is None else Step(moves, repairs=True, then=self._then)
 
 
-NO_NODE = "no node of the group is online"
+NO_NODE_ONLINE = "no node of the group is online"
 
 NOTHING_TO_EVACUATE = "no node of the group is offline or drained (--evac-mode)"
 
@@ -323,7 +323,7 @@ class GroupBalancer:
         dead = not any(nodes[index].online for index in self._problem.scope)
         if dead and not self._problem.rules.behaviour.scores_dead_clusters:
             self._plans = [Plan("balance", 0.0)]
-            self._plans[0].reason = NO_NODE
+            self._plans[0].reason = NO_NODE_ONLINE
         elif self._limits.max_length == 0:  # a scan would be instances × nodes
             self._plans = [self._empty()]
             self._plans[0].reason = length_reached(0)
@@ -386,7 +386,7 @@ class GroupBalancer:
             best.reason += RESCUED
 
     def _searched(self, guard: Guard | None, by_value: bool) -> tuple[Plan, bool]:
-        """Return the plan of a search, and whether N+1 allows all its moves; if not, it is cut.
+        """Return the plan of a search, cut where N+1 requires it, and whether it is uncut.
 
         A small cluster is searched twice, because single moves can lead to a placement that no
         further move improves. The second search begins with a step that may place all instances

@@ -331,7 +331,7 @@ class SteadyPolicy:
 
 
 class Profile(NamedTuple):
-    """Expected cpu loads of instances, in cpus, and the variances of samples from them.
+    """Expected cpu loads of instances, in cpus, and the variances of the samples around them.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class GroupDemand(NamedTuple):
 
 NO_DEMAND = GroupDemand(0, 0, 0, 0)
 
-RESOURCES = {"FailMem": "memory", "FailN1": "memory", "FailDisk": "disk", "FailCPU": "vcpus"}
+SHORT_ATTRIBUTES = {"FailMem": "memory", "FailN1": "memory", "FailDisk": "disk", "FailCPU": "vcpus"}
 """Reason of rejection -> the attribute of `GroupDemand` that is short; others: `instances`."""
 
 
@@ -207,7 +207,7 @@ class FullForecast:
         reason = report.limiting.get(group)
         if reason is None:
             return ""
-        resource = RESOURCES.get(reason, "instances")
+        resource = SHORT_ATTRIBUTES.get(reason, "instances")
         return resource if getattr(self._unit, resource) else "instances"
 
     def _growth(self, report: CapacityReport, group: int) -> _Growth:

@@ -192,7 +192,7 @@ class Rejections:
         return self._known[key]
 
     def knows(self, size: Size, every: bool) -> bool:
-        """Return whether the result of `of` for this size is known, and it is rejected."""
+        """Return whether an earlier call has shown that instances of this size are rejected."""
         return (size.amounts(), every) in self._known
 
     def exceeds_capacity(self, size: Size, every: bool) -> bool:

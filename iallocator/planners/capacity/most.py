@@ -51,7 +51,7 @@ SOLUTIONS_CHECKED = 8
 MOST_PROGRAM_INSTANCES = 300
 """The largest number of new instances with a program; with more, one more hardly matters."""
 
-LEFT_OUT = ("left out",)
+UNPLACED_ROW = ("left out",)
 """The row of the program that counts the instances that are not placed."""
 
 
@@ -223,8 +223,8 @@ class _Program:
         problem = collected.problem()
         (kind,) = problem.kinds
         self._names = frozenset(kind.members)
-        kind.penalty, kind.remains = 1.0, {LEFT_OUT: 1.0}
-        problem.at_most(LEFT_OUT, highest - self._placed - 1)
+        kind.penalty, kind.remains = 1.0, {UNPLACED_ROW: 1.0}
+        problem.at_most(UNPLACED_ROW, highest - self._placed - 1)
         for failure, tolerance in self._failing.items():
             check()
             RestartRows(problem, failure, tolerance).add(kind, self._first)

@@ -23,18 +23,8 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
 
 __all__ = [
-    "FINDING_KINDS",
-    "INCONSISTENT_DATA",
-    "NOT_ANALYSED",
-    "OF_NODES",
-    "Finding",
-    "GroupHealth",
-    "NodeFailure",
-    "ViolatedConstraints",
-    "data_findings",
-    "examine",
-    "failures",
-    "unexamined",
+    "FINDING_KINDS", "INCONSISTENT_DATA", "NODE_KINDS", "NOT_ANALYSED", "Finding", "GroupHealth",
+    "NodeFailure", "ViolatedConstraints", "data_findings", "examine", "failures", "unexamined",
 ]  # fmt: skip
 
 FINDING_KINDS = {
@@ -57,7 +47,7 @@ NOT_ANALYSED = "nodes with a failure that was not analysed: the check ended earl
 INCONSISTENT_DATA = "inconsistent"
 """The kind of findings about the data, not about placement."""
 
-OF_NODES = {"n1", "global_n1", "conflicts", INCONSISTENT_DATA}
+NODE_KINDS = {"n1", "global_n1", "conflicts", INCONSISTENT_DATA}
 """The kinds that count nodes, even if a finding names an instance."""
 
 
@@ -139,7 +129,7 @@ class GroupHealth:
         """Return for each kind the number of nodes or instances with a finding of the kind."""
         named: dict[str, set[tuple[str, str]]] = {kind: set() for kind in FINDING_KINDS}
         for finding in self.findings:
-            of_instance = finding.instance and finding.kind not in OF_NODES
+            of_instance = finding.instance and finding.kind not in NODE_KINDS
             about = ("", finding.instance) if of_instance else (finding.node, "")
             named[finding.kind].add(about)
         return {kind: len(members) for kind, members in named.items()}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DomainFound", "Failure", "FailuresFound", "SetsFound", "examine_failures"]
 
-RULES = "no-new"
+FAILURE_MODE = "no-new"
 """The mode of N+1 in which only online nodes take over, as in a real failure."""
 
 FAILURES_PER_MOVE_TIME = 10
@@ -296,7 +296,7 @@ def examine_failures(
     cluster = state.cluster
     deadline = Deadline(None) if deadline is None else deadline
     units = None if relations is None else relations.units()
-    rules = Rules(RULES, units, deadline)
+    rules = Rules(FAILURE_MODE, units, deadline)
     failures = FailureTolerance(state, rules, min_disk=min_disk)
     inside: dict[str, tuple[int, ...]] = {}  # tag of each failure domain -> its online nodes
     for index, node in enumerate(cluster.nodes):

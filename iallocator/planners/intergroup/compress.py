@@ -134,7 +134,7 @@ FAILED_WEIGHT = 4
 
 QUICK = "a quick try did not place all instances; earlier groups used up the budget"
 
-NEVER = "the plan ended before it was tried"
+NOT_TRIED = "the plan ended before it was tried"
 
 BEGUN = "the plan ended while it was tried"
 
@@ -211,7 +211,7 @@ class _Compression:
                 held = self.held[row.group.index]
                 self.statuses[row.group.index] = GROUP_IMPOSSIBLE if held else NOTHING_TO_DO
             else:
-                row.reason = NEVER
+                row.reason = NOT_TRIED
                 candidates.append(row)
         candidates.sort(key=lambda row: -self.share(row.group))
         search = LocalSearch(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iallocator.planners.intergroup.context import IntergroupContext
     from iallocator.planners.intergroup.moving import Mover
 
-__all__ = ["PROOF_KINDS", "RAM", "ArrivalBound", "Kind", "Proofs", "tolerated_in"]
+__all__ = ["MEMORY_KIND", "PROOF_KINDS", "ArrivalBound", "Kind", "Proofs", "tolerated_in"]
 
 
 DISK_RESERVE = CAPACITIES.index("disk_reserve")
@@ -84,21 +84,28 @@ def _first(column: int) -> Resource:
     return next(one for one in RESOURCES if one.columns == (column,))
 
 
-RAM = Kind("memory", _first(MEMORY), of_primary=True)
-LATER = Kind("memory with all instances running", _first(MEMORY), (MEMORY_LATER,), True)
-SPACE = Kind("disk", _first(DISK))
-CPU = Kind("cpu", _first(CPUS), of_primary=True)
-SHARED_SPINDLES = Kind("spindles", _first(SPINDLES))
-OWN_SPINDLES = Kind("spindles of their own", _first(FREE_SPINDLES))
+MEMORY_KIND = Kind("memory", _first(MEMORY), of_primary=True)
+LATER_MEMORY_KIND = Kind("memory with all instances running", _first(MEMORY), (MEMORY_LATER,), True)
+DISK_KIND = Kind("disk", _first(DISK))
+CPU_KIND = Kind("cpu", _first(CPUS), of_primary=True)
+SHARED_SPINDLE_KIND = Kind("spindles", _first(SPINDLES))
+OWN_SPINDLE_KIND = Kind("spindles of their own", _first(FREE_SPINDLES))
 
-_NAMED = (RAM, LATER, SPACE, CPU, SHARED_SPINDLES, OWN_SPINDLES)
+_NAMED = (
+    MEMORY_KIND,
+    LATER_MEMORY_KIND,
+    DISK_KIND,
+    CPU_KIND,
+    SHARED_SPINDLE_KIND,
+    OWN_SPINDLE_KIND,
+)
 
 PROOF_KINDS = (
     *_NAMED,
     *(
         Kind(one.name, one)
         for one in RESOURCES
-        if one not in [kind.resource for kind in _NAMED] and one.columns != SPACE.columns
+        if one not in [kind.resource for kind in _NAMED] and one.columns != DISK_KIND.columns
     ),
 )
 """Every resource; those that decide most often come first."""
@@ -185,7 +192,7 @@ class ArrivalBound:
             measured = {index: measure(cap) for index, cap in self._caps[kind].items()}
             self._measured[key] = measured
             most = inf
-            if PROOF_KINDS[kind] is RAM:
+            if PROOF_KINDS[kind] is MEMORY_KIND:
                 room = {index: measure(free) for index, free in self._free.items()}
                 for _, targets, sizes in self._failures:
                     left = sum(room[index] for index in targets) - sum(map(measure, sizes))
@@ -217,9 +224,9 @@ def _cap(context: IntergroupContext, kind: Kind, index: int, soft: bool) -> floa
     held = sum(state.columns[column][index] for column in kind.columns)
     spare = kind.resource.spare(held, node)
     if kind.resource in FORCED_RESOURCES and not kind.resource.rising:
-        if kind is OWN_SPINDLES:
+        if kind is OWN_SPINDLE_KIND:
             return spare
-        reserve = context.kernels.fixed[index][DISK_RESERVE] if kind is SPACE and soft else 0
+        reserve = context.kernels.fixed[index][DISK_RESERVE] if kind is DISK_KIND and soft else 0
         return min(max(0, spare), floor(held - reserve))
     if not soft and kind.resource not in FORCED_RESOURCES:
         return inf
@@ -355,7 +362,9 @@ class Proofs:
                     if have >= wanted:
                         break
                 else:
-                    kept = kind.name == RAM.name and any(bound.tolerates for bound in bounds)
+                    kept = kind.name == MEMORY_KIND.name and any(
+                        bound.tolerates for bound in bounds
+                    )
                     beside = " in addition to the reserve for the failure of a node" if kept else ""
                     return _in_words(kind, measure, wanted, have, instances) + beside + " (proved)"
         return ""

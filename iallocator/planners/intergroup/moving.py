@@ -129,7 +129,7 @@ class Mover:
         return MoveResult(message=self._why(instance, groups, rejected))
 
     def _queued(self, instance: Instance, groups: Sequence[Group]) -> _Queue | None:
-        """Return the placements that equal instances before have left, if they share a ranking.
+        """Return the ranked placements that earlier equal instances have not used.
 
         Placements on nodes that have received an instance since then are left out; on other nodes,
         the limits are unchanged. None if instances do not share a ranking.

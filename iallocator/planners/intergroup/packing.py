@@ -21,7 +21,7 @@ from iallocator.constraints.checks import FREE_MEMORY, POOL_SPACE
 from iallocator.deadline import check
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import MEMORY
-from iallocator.n1 import CAME, plan_rules
+from iallocator.n1 import ENTERED, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.packing import fill_exactly
 from iallocator.planners.node_orders import (
@@ -336,7 +336,7 @@ def _reserve_first(
         with state.trial():
             made = _Placing(mover, targets, order).place_all(instances)
             if made is not None:
-                return None if any(one.comparison.broken(CAME) for one in before) else made
+                return None if any(one.comparison.broken(ENTERED) for one in before) else made
     return None
 
 
@@ -383,6 +383,6 @@ def _failover_safe(
         before.append(_measured(mover, group))
     with state.trial():
         made = _Placing(mover, targets, FailoverSafe(state, plans)).place_all(instances)
-        if made is not None and any(one.comparison.broken(CAME) for one in before):
+        if made is not None and any(one.comparison.broken(ENTERED) for one in before):
             return None  # an exact search was given up
     return made

@@ -225,7 +225,7 @@ class RedistributionResult(IntergroupResult):
         return ""
 
     def leave_out(self, part: object, reason: str) -> str:
-        """Remove the repair of group `part`, and record `reason` there; return what was removed.
+        """Remove the repair of group `part` for `reason`; return a description of what is removed.
 
         The scores after the moves of later repairs are adapted.
         """

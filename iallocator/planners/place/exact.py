@@ -19,7 +19,7 @@ from iallocator.constraints.rows import AffinityRows, ConstraintRows, SoftAffini
 from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.constraints import ORDER
 from iallocator.model.moves import Move
-from iallocator.n1 import MOVED
+from iallocator.n1 import MOVED_WITHIN
 from iallocator.placement.several.sequence import JointResult
 from iallocator.planners.place.scheduler import stopped_disks
 from iallocator.solver.most import Most, find_all_or_most
@@ -385,7 +385,7 @@ class _Check:
                     return [*idle, *(other.name for other in placed), instance.name]
                 state.place(instance, own_nodes)
                 placed.append(instance)
-            if any(one.comparison.broken(MOVED, rescues=True) for one in late.values()):
+            if any(one.comparison.broken(MOVED_WITHIN, rescues=True) for one in late.values()):
                 return [instance.name for instance in self._order]
         return None
 

@@ -21,7 +21,7 @@ from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.constraints.table import group_obstacle
 from iallocator.deadline import check
 from iallocator.model.moves import Move
-from iallocator.n1 import CAME, MOVED, Rules
+from iallocator.n1 import ENTERED, MOVED_WITHIN, Rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.ranking.advertised import memory_lack
 from iallocator.ranking.pacemaker import facts_of, kind_of, node_scores_of
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Openings", "PlannedPlace", "SchedulingPass", "runs", "stopped_disks"]
 
-REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
+RESOURCE_REASONS = frozenset(reason for reason in LIMITS if reason not in ("FailTags", "FailMig"))
 """The failure reasons of nodes that lack a resource, or that would exceed a limit of the policy."""
 
-POLICIES = ("preferred", "last_resort")
+ACCEPTING_POLICIES = ("preferred", "last_resort")
 """Allocation policies of groups that accept new instances, in order of preference."""
 
 
@@ -157,7 +157,7 @@ class Openings:
             return [self._allowed(instance, groups)]
         return [
             self._allowed(instance, (g for g in groups if g.alloc_policy == policy))
-            for policy in POLICIES
+            for policy in ACCEPTING_POLICIES
         ]
 
     def _allowed(self, instance: Instance, groups: Iterable[Group]) -> list[int]:
@@ -198,7 +198,7 @@ class Openings:
     def rejections(
         self, place: PlannedPlace, nodes: Sequence[int], with_normal_limits: bool = False
     ) -> dict[int, str]:
-        """Return node -> why it rejects the instance as its primary, for those that do.
+        """Return node -> why the node rejects the instance as its primary; other nodes are missing.
 
         The checks are those of `rejection`.
         """
@@ -233,7 +233,7 @@ class Openings:
         The instance may stay if three conditions are met: `nodes` are its initial nodes, they lack
         a resource, and all instances on them were there initially, in the present role.
         """
-        if nodes == place.before[: len(nodes)] and rejection.reason in REASONS:
+        if nodes == place.before[: len(nodes)] and rejection.reason in RESOURCE_REASONS:
             state = self.context.state
             if all(
                 all(i.nodes[:1] == (index,) for i in state.primaries[index].values())
@@ -282,7 +282,7 @@ class Openings:
             return False
         ends = [place.before] if all(self.facts.usable[k] for k in place.before) else []
         return any(
-            rejection is not None and rejection.reason in REASONS
+            rejection is not None and rejection.reason in RESOURCE_REASONS
             for nodes in [place.before[:1], *ends]
             for rejection in [evaluator.check(Move(place.instance, place.before, nodes))]
         )
@@ -323,7 +323,7 @@ def _wording(rejection: Rejection) -> str:
 
     The words name the constraint, for example a migration tag.
     """
-    return rejection.reason if rejection.reason in REASONS else rejection.text
+    return rejection.reason if rejection.reason in RESOURCE_REASONS else rejection.text
 
 
 class SchedulingPass:
@@ -549,7 +549,9 @@ class SchedulingPass:
             back = failures.comparison.initial.offline_instances.back(state, place.instance)
             failures.require(losses=failures.comparison.initial.allowed_losses(back))
         else:
-            failures.require(failures.comparison.required(MOVED if place.before else CAME))
+            failures.require(
+                failures.comparison.required(MOVED_WITHIN if place.before else ENTERED)
+            )
         return failures
 
     def take(self, placed: Mapping[str, Nodes], why: str, why_not: str) -> None:

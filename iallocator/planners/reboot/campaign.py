@@ -18,7 +18,7 @@ from iallocator.options.settings import WORK_SECONDS
 from iallocator.options.values import for_node
 from iallocator.planners.power_state import AssumedMoves
 from iallocator.planners.reboot.reboot import (
-    NO_NODE,
+    NOTHING_REBOOTED,
     RebootGroup,
     RebootResult,
     chosen_nodes,
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     Balance = Callable[[Sequence[str]], Sequence[PlanEntry]]
     """Returns the moves that balance the node groups with these uuids."""
 
-__all__ = ["AFTER", "BACK", "BALANCE", "STAY", "CampaignOptions", "plan_campaign"]
+__all__ = ["AFTER_CHOICES", "BACK", "BALANCE", "STAY", "CampaignOptions", "plan_campaign"]
 
 BACK, STAY, BALANCE = "back", "stay", "balance"
 
-AFTER = (BACK, STAY, BALANCE)
+AFTER_CHOICES = (BACK, STAY, BALANCE)
 """The values of `CampaignOptions.after`."""
 
 RUNS_HERE = "the command runs on it, and would end with it"
@@ -279,4 +279,4 @@ def _plan_in_turn(
                 break
     done.left = {**planned.left, **left}
     if done.plan.stop is None:
-        done.plan.reason = "" if done.rounds else NO_NODE
+        done.plan.reason = "" if done.rounds else NOTHING_REBOOTED

@@ -49,7 +49,7 @@ __all__ = [
 
 UNKNOWN_MASTER = "the master node is unknown: name it with --master-node, or --force"
 
-NO_NODE = "no node can be rebooted"
+NOTHING_REBOOTED = "no node can be rebooted"
 
 
 class RebootGroup:
@@ -153,7 +153,7 @@ class RebootResult(PlanResult):
                 self.left = {**self.left, **dict.fromkeys(one.nodes, reason)}
                 self._transition = None
                 if self.plan.stop is None:
-                    self.plan.reason = "" if self.rounds else NO_NODE
+                    self.plan.reason = "" if self.rounds else NOTHING_REBOOTED
                 return f"the reboot of {', '.join(self.cluster.node_names(one.nodes))}"
         return ""
 
@@ -271,7 +271,7 @@ def plan_reboots(
 
     done.bounding = bounding
     if not groups:
-        done.plan.reason = NO_NODE if grouping.left else "no node is to be rebooted"
+        done.plan.reason = NOTHING_REBOOTED if grouping.left else "no node is to be rebooted"
     elif len(groups) <= grouping.bound:
         done.plan.reason = "no fewer groups are possible: proved"
     if stop is not None:

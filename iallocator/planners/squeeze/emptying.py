@@ -21,7 +21,7 @@ from iallocator.deadline import Deadline, check
 from iallocator.model.moves import FAILOVER_TO, Move, places_after, replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.n1 import MOVED
+from iallocator.n1 import MOVED_WITHIN
 from iallocator.placement.move_limits import MoveLimits
 from iallocator.placement.several.sequence import make_as_allowed
 from iallocator.planners.balance.move_kinds import MOVE_KINDS, possible
@@ -363,7 +363,7 @@ class Arrangement:
         comparison = self._failures.on(State(self._cluster)).comparison
         required = [
             failure
-            for failure in comparison.required(MOVED)
+            for failure in comparison.required(MOVED_WITHIN)
             if all(nodes[index].online for index in failure)
         ]
         each = len(self._online) * len(flexible)

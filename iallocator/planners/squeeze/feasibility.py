@@ -25,7 +25,7 @@ from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
-from iallocator.n1 import MOVED
+from iallocator.n1 import MOVED_WITHIN
 from iallocator.planners.balance.descent import Descent
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.plan_builder import BalanceProblem
@@ -392,7 +392,7 @@ class CapacityBounds:
             parts = sorted(self._slack[index][k] + self._held[index][k] for index in candidates)
             if sum(self._slack[index][k] for index in online) < sum(parts[:size]):
                 return False
-        failing = self._failures.comparison.required(MOVED)
+        failing = self._failures.comparison.required(MOVED_WITHIN)
         largest = sorted((self._empty(one) for one in failing if len(one) == 1), reverse=True)
         if len(largest) <= size:
             return True
@@ -405,7 +405,7 @@ class CapacityBounds:
 
         The instances of the nodes `leaving` must move to the nodes `online`.
         """
-        failing = self._failures.comparison.required(MOVED)
+        failing = self._failures.comparison.required(MOVED_WITHIN)
         if not failing:
             return ""
         place = {index: k for k, index in enumerate(online)}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.planners.plan_limits import StopCriteria
 
-__all__ = ["ALL", "DRBD", "SHARED", "Headroom", "SqueezeOptions"]
+__all__ = ["MOVE_ALL", "MOVE_DRBD", "MOVE_SHARED", "Headroom", "SqueezeOptions"]
 
 
 class Headroom:
@@ -90,17 +90,17 @@ class Headroom:
         return total
 
     def missing(self, state: State, scope: Iterable[int]) -> dict[int, str]:
-        """Return node -> why it lacks the reserve, for those online nodes of `scope` that do."""
+        """Return node -> why the node lacks the reserve, for online nodes of `scope` without it."""
         nodes = state.cluster.nodes
         lacking = {index: self.lacks(state, index) for index in scope if nodes[index].online}
         return {index: reason for index, reason in lacking.items() if reason}
 
 
-SHARED, DRBD, ALL = range(3)
+MOVE_SHARED, MOVE_DRBD, MOVE_ALL = range(3)
 """The instances that may be moved.
 
-`SHARED`: instances on shared storage. `DRBD`: also drbd instances. `ALL`: all instances that can be
-moved, also those that are not auto-balanced.
+`MOVE_SHARED`: instances on shared storage. `MOVE_DRBD`: also drbd instances. `MOVE_ALL`: all
+instances that can be moved, also those that are not auto-balanced.
 """
 
 
@@ -125,7 +125,7 @@ class SqueezeOptions:
     prefer, avoid:
         Names of the nodes to switch first, and of those to switch last.
     kinds:
-        The instances that may be moved: `SHARED`, `DRBD` or `ALL`.
+        The instances that may be moved: `MOVE_SHARED`, `MOVE_DRBD` or `MOVE_ALL`.
     group:
         Name or uuid of the only group to squeeze; "": every group.
     tag_prefix:
@@ -140,7 +140,7 @@ class SqueezeOptions:
     master: str = ""
     prefer: Collection[str] = ()
     avoid: Collection[str] = ()
-    kinds: int = SHARED
+    kinds: int = MOVE_SHARED
     group: str = ""
     tag_prefix: str = "iallocator:"
 

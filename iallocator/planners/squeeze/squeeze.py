@@ -24,7 +24,7 @@ from iallocator.planners.plan_limits import PlanLimits, PowerChanges
 from iallocator.planners.power_state import AssumedMoves, Switched, size_like
 from iallocator.planners.result import GroupPlan
 from iallocator.planners.squeeze.feasibility import Aim, Feasibility
-from iallocator.planners.squeeze.headroom import ALL, SHARED, Headroom
+from iallocator.planners.squeeze.headroom import MOVE_ALL, MOVE_SHARED, Headroom
 from iallocator.planners.squeeze.node_selection import LAST_ONE, NodeSelection
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.verify import verify_moves, verify_transition
@@ -155,11 +155,11 @@ class _Work:
 
         The reserve has local disks if instances with local disks may move.
         """
-        local = self.options.kinds != SHARED and any(i.local for i in self._movable(group))
+        local = self.options.kinds != MOVE_SHARED and any(i.local for i in self._movable(group))
         return Headroom(self._standard, factor, local)
 
     def _movable(self, group: Group) -> list[Instance]:
-        unbalanced = self.options.kinds == ALL
+        unbalanced = self.options.kinds == MOVE_ALL
         instances = movable(
             self.cluster, group, unbalanced=unbalanced, behaviour=self.options.behaviour
         )
@@ -194,7 +194,7 @@ class _Work:
             aim,
             state,
             instances,
-            [i for i in instances if i.shared] if options.kinds == SHARED else instances,
+            [i for i in instances if i.shared] if options.kinds == MOVE_SHARED else instances,
             ignore_soft=ignore_soft,
             behaviour=options.behaviour,
             budget=self._budget if options.searches(group) else None,
@@ -500,7 +500,7 @@ class _Work:
         """
         if self.cluster.nodes[index].name == self.options.master:
             return "it is the master node"
-        if self.options.kinds == SHARED:
+        if self.options.kinds == MOVE_SHARED:
             if state.secondaries[index]:
                 return f"it is the secondary of {named([*state.secondaries[index]], FEW_NAMES)}"
             not_shared = [n for n, i in state.primaries[index].items() if not i.shared]

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from iallocator.errors import RequestError
 from iallocator.live.stream import LiveError
 from iallocator.model.templates import TEMPLATES
-from iallocator.sources.text import STATUS
+from iallocator.sources.text import STATE_OF_STATUS
 from iallocator.wire.document import PROTOCOL_VERSION
 from iallocator.wire.fields import describe
 
 __all__ = [
-    "OWN", "Answers", "Record", "VolumeGroups", "captured", "check_kinds", "master_of",
+    "OWN_VOLUME_GROUP", "Answers", "Record", "VolumeGroups", "captured", "check_kinds", "master_of",
     "silent_nodes",
 ]  # fmt: skip
 
@@ -24,12 +24,12 @@ Record = dict[str, Any]
 """An object in an answer: field, named as in LUXI -> value; None if there is no value."""
 
 
-OWN = "lvm"
+OWN_VOLUME_GROUP = "lvm"
 """The name in documents of the cluster's own volume group, to which free disk refers."""
 
 
 class VolumeGroups(NamedTuple):
-    """The volume groups of nodes and disks; the cluster's own group is called `OWN`.
+    """The volume groups of nodes and disks; the cluster's own group is called `OWN_VOLUME_GROUP`.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class VolumeGroups(NamedTuple):
         Node -> its volume groups as in documents: name, total and free MiB. Nodes that do not
         answer are missing.
     of_disks:
-        Instance -> for each disk, its members ``vg`` and ``metavg``. Instances with disks in `OWN`
-        only may be missing.
+        Instance -> for each disk, its members ``vg`` and ``metavg``. An instance may be missing if
+        all of its disks are in `OWN_VOLUME_GROUP`.
     """
 
     of_nodes: dict[str, list[Record]]
@@ -69,7 +69,7 @@ class Answers(NamedTuple):
     volume_groups: VolumeGroups | None = None
 
 
-TEXTS = {
+TEXT_FIELDS = {
     "info": ("master", "default_hypervisor"),
     "groups": ("uuid", "name"),
     "nodes": ("name", "group.uuid"),
@@ -78,7 +78,7 @@ TEXTS = {
 }
 """Answer -> optional fields that are text."""
 
-LISTS = {
+LIST_FIELDS = {
     "info": ("enabled_hypervisors",),
     "groups": (),
     "nodes": (),
@@ -99,12 +99,12 @@ def check_kinds(answers: Answers) -> None:
     LiveError
         At the first field of another type.
     """
-    for what, texts in TEXTS.items():
+    for what, texts in TEXT_FIELDS.items():
         said = getattr(answers, what)
         for raw in [said] if what == "info" else said:
             for field in texts:
                 _check(answers.where, what, field, raw.get(field), str)
-            for field in LISTS[what]:
+            for field in LIST_FIELDS[what]:
                 _check(answers.where, what, field, raw.get(field), list)
             for name in raw.get("snodes") or ():
                 _check(answers.where, what, "snodes", name, str)
@@ -116,7 +116,7 @@ def _check(where: str, what: str, field: str, value: Any, kind: type) -> None:
         raise LiveError(where, f"{what}: {field}: expected {expected}, got {describe(value)}")
 
 
-NEEDED = {
+NEEDED_AMOUNTS = {
     "total_memory": "mtotal",
     "reserved_memory": "mnode",
     "free_memory": "mfree",
@@ -125,7 +125,7 @@ NEEDED = {
 }
 """Amount that an online node itself must report -> its field in the answer."""
 
-WHERE_KNOWN = {"total_disk": "dtotal", "free_disk": "dfree", "free_spindles": "spfree"}
+KNOWN_AMOUNTS = {"total_disk": "dtotal", "free_disk": "dfree", "free_spindles": "spfree"}
 """Amount that is 0 without a volume group, or without spindles -> its field in the answer."""
 
 
@@ -196,7 +196,7 @@ def silent_nodes(answers: Answers) -> list[str]:
 def _is_silent(raw: Record) -> bool:
     """Return whether a node lacks an amount that only the node itself can report."""
     expected = not raw.get("offline") and raw.get("vm_capable") is not False
-    return expected and any(raw.get(field) is None for field in NEEDED.values())
+    return expected and any(raw.get(field) is None for field in NEEDED_AMOUNTS.values())
 
 
 def master_of(answers: Answers) -> str:
@@ -231,11 +231,11 @@ def _node(raw: Record) -> Record:
     silent = _is_silent(raw)
     answers = not raw.get("offline") and vm_capable is not False and not silent
     exclusive = raw.get("ndp/exclusive_storage")
-    amounts = {key: raw.get(field) or 0 for key, field in WHERE_KNOWN.items()}
-    for key, field in NEEDED.items():
+    amounts = {key: raw.get(field) or 0 for key, field in KNOWN_AMOUNTS.items()}
+    for key, field in NEEDED_AMOUNTS.items():
         amounts[key] = raw.get(field) if answers else 0
     if not answers:
-        amounts |= dict.fromkeys(WHERE_KNOWN, 0)
+        amounts |= dict.fromkeys(KNOWN_AMOUNTS, 0)
     parameters = {
         "exclusive_storage": exclusive,
         "spindle_count": raw.get("ndp/spindle_count"),
@@ -264,8 +264,8 @@ def _instance(raw: Record, volume_groups: list[Record] | None = None) -> Record:
     `volume_groups`: for each disk, its members about volume groups; None if they are not requested.
     """
     status = raw.get("status")
-    if status not in STATUS:
-        expected = f"expected one of {', '.join(STATUS)}, got {describe(status)}"
+    if status not in STATE_OF_STATUS:
+        expected = f"expected one of {', '.join(STATE_OF_STATUS)}, got {describe(status)}"
         raise RequestError(f"instances/{raw['name']}/status", expected)
     memory = raw.get("be/memory")
     sizes = raw.get("disk.sizes") or []
@@ -278,7 +278,7 @@ def _instance(raw: Record, volume_groups: list[Record] | None = None) -> Record:
         "vcpus": raw.get("be/vcpus"),
         "spindle_use": raw.get("be/spindle_use"),
         "auto_balance": raw.get("be/auto_balance"),
-        "admin_state": STATUS[status],
+        "admin_state": STATE_OF_STATUS[status],
         "status": status,
         "nodes": [raw.get("pnode"), *(raw.get("snodes") or ())[:1]],
         "disk_template": raw.get("disk_template"),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iallocator.wire.reading import Reading
 
 __all__ = [
-    "FILE",
+    "FILE_SCHEME",
     "AnswerSource",
     "StoredAnswers",
     "ask",
@@ -149,7 +149,7 @@ def ask(settings: Settings, deadline: Deadline) -> Answers:
             answers = answers._replace(volume_groups=groups)
         return answers
 
-    if settings.rapi.startswith(FILE):
+    if settings.rapi.startswith(FILE_SCHEME):
         stored = StoredAnswers(settings.rapi, settings.max_input)
         return _consistent(lambda: ask_rapi(stored, deadline), 0)
     from iallocator.live.rapi import RapiClient
@@ -250,10 +250,10 @@ def ask_luxi(path: str, deadline: Deadline, limit: int) -> Answers:
         return Answers(client.path, info, groups, nodes, instances, networks)
 
 
-FILE = "file://"
+FILE_SCHEME = "file://"
 """The prefix of an address that is a folder with stored answers."""
 
-QUESTIONS = {
+RAPI_PATHS = {
     "info": "/2/info",
     "groups": "/2/groups?bulk=1",
     "nodes": "/2/nodes?bulk=1",
@@ -281,11 +281,11 @@ class StoredAnswers:
     def __init__(self, address: str, limit: int) -> None:
         self.base = address
         self._limit = limit
-        self._folder = address.removeprefix(FILE)
+        self._folder = address.removeprefix(FILE_SCHEME)
 
     def get(self, path: str, deadline: Deadline) -> Any:
         """Return the content of the file with the answer for `path`."""
-        name = next(name for name, question in QUESTIONS.items() if question == path)
+        name = next(name for name, question in RAPI_PATHS.items() if question == path)
         file = f"{self._folder}/{name}.json"
         if name == "networks" and not os.path.exists(file):
             return []
@@ -303,13 +303,13 @@ def ask_rapi(source: AnswerSource, deadline: Deadline) -> Answers:
     LiveError, UsageError
         If RAPI does not answer, or an answer is invalid.
     """
-    said = {name: source.get(path, deadline) for name, path in QUESTIONS.items()}
+    said = {name: source.get(path, deadline) for name, path in RAPI_PATHS.items()}
     info = said.pop("info")
     if not isinstance(info, dict):
-        raise LiveError(f"{source.base}: {QUESTIONS['info']}", "expected an object")
+        raise LiveError(f"{source.base}: {RAPI_PATHS['info']}", "expected an object")
     for name, records in said.items():
         if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
-            raise LiveError(f"{source.base}: {QUESTIONS[name]}", "expected a list of objects")
+            raise LiveError(f"{source.base}: {RAPI_PATHS[name]}", "expected a list of objects")
     nodes = [{**raw, **_named("ndp/", raw.get("ndparams"))} for raw in said["nodes"]]
     instances = [{**raw, **_named("be/", raw.get("beparams"))} for raw in said["instances"]]
     for record in instances:  # the memory in use now, if it is known

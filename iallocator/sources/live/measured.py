@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MissingError", "add_measured"]
 
-OF_NODES = "cpu-avg-load"
-OF_INSTANCES = "xen-cpu-avg-load"
+NODE_REPORT = "cpu-avg-load"
+INSTANCE_REPORT = "xen-cpu-avg-load"
 
 MONITORING_PORT = 1815
 """Port of the monitoring daemon."""
@@ -84,7 +84,7 @@ def add_measured(cluster: Cluster, settings: Settings) -> list[str]:
         raise UsageError("--ignore-dynu and --mond exclude each other")
     behaviour = settings.behaviour
     queried = [node for node in cluster.nodes if not node.offline or behaviour.asks_offline_daemons]
-    kind = OF_INSTANCES if settings.mond_xen else OF_NODES
+    kind = INSTANCE_REPORT if settings.mond_xen else NODE_REPORT
     apply = _apply_to_instances if settings.mond_xen else _apply_to_nodes
     try:
         reports = _reports([node.name for node in queried], kind, settings)
@@ -143,7 +143,7 @@ def _apply_to_nodes(
         data = (reports.get(node.name) or {}).get("data")
         load = _number(data.get("cpu_total")) if isinstance(data, dict) else None
         if load is None:
-            raise MissingError(f"node {node.name} does not say how busy it is ({OF_NODES})")
+            raise MissingError(f"node {node.name} does not say how busy it is ({NODE_REPORT})")
         loads[node.index] = load
     vcpus = {index: float(cluster.nodes[index].reserved_cpus) for index in loads}
     held = [i for i in cluster.instances if i.nodes[0] in loads]
@@ -178,14 +178,16 @@ def _apply_to_instances(
     for node in nodes:
         data = (reports.get(node.name) or {}).get("data")
         if not isinstance(data, dict):
-            problem = f"node {node.name} does not say how busy its instances are ({OF_INSTANCES})"
+            problem = (
+                f"node {node.name} does not say how busy its instances are ({INSTANCE_REPORT})"
+            )
             raise MissingError(problem)
         loads |= {n: load for n, raw in data.items() if (load := _number(raw)) is not None}
     queried = {node.index for node in nodes}
     missing = [i for i in cluster.instances if i.nodes[0] in queried and i.name not in loads]
     for instance in missing:
         if instance.uses_memory:
-            problem = f"no node says how busy instance {instance.name} is ({OF_INSTANCES})"
+            problem = f"no node says how busy instance {instance.name} is ({INSTANCE_REPORT})"
             raise MissingError(problem, instances=[one.name for one in missing])
     set_cpu_loads(cluster, loads)
     totals = dict.fromkeys(queried, 0.0)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from iallocator.deadline import DeadlineError
 from iallocator.live.stream import LiveError
 from iallocator.model.templates import TEMPLATES, VOLUMES
-from iallocator.sources.live.document import OWN, Answers, Record, VolumeGroups
+from iallocator.sources.live.document import OWN_VOLUME_GROUP, Answers, Record, VolumeGroups
 from iallocator.wire.fields import describe
 
 TYPE_CHECKING = False
@@ -189,12 +189,15 @@ def _assembled(
 
 
 def _named(name: Any, own: Any) -> str:
-    """Return the name of a volume group in documents, where `OWN` and ``file`` are reserved."""
+    """Return the name of a volume group in documents.
+
+    There, `OWN_VOLUME_GROUP` is the cluster's own volume group, and ``file`` is reserved.
+    """
     if not isinstance(name, str) or not name:
         raise TypeError
     if name == own:
-        return OWN
-    return f"{name} (volume group)" if name in (OWN, "file") else name
+        return OWN_VOLUME_GROUP
+    return f"{name} (volume group)" if name in (OWN_VOLUME_GROUP, "file") else name
 
 
 def _groups_of(disk: Record, own: Any) -> Record:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from iallocator.model.moves import replay
-from iallocator.n1 import CAME, plan_rules
+from iallocator.n1 import ENTERED, plan_rules
 from iallocator.n1.tolerance import FailureTolerance
 from iallocator.options.settings import Settings
 from iallocator.planners.intergroup.context import IntergroupContext, Peers
@@ -76,7 +76,7 @@ def test_packing_without_a_required_room_loses_no_more(mode: str) -> None:
         if made is None:
             continue
         replay(mover.context.state, made)
-        assert [one.comparison.broken(CAME) for one in before] == [[] for _ in before], seed
+        assert [one.comparison.broken(ENTERED) for one in before] == [[] for _ in before], seed
         found += 1
         lost += any(one.not_tolerated(one.failing()) for one in before)
     assert found > 10

@@ -36,7 +36,7 @@ __all__ = ["BatchScan", "moves_of"]
 MOVES_AT_ONCE = 16_384
 """Moves that are evaluated at once: 128 KiB in each temporary array for each statistic."""
 
-OFFLINE, CLOSED, LEAVING, ONLINE = range(4)
+IS_OFFLINE, IS_CLOSED, IS_LEAVING, IS_ONLINE = range(4)
 """Conditions of a node: offline; up, but not online (drained); to be powered down; online."""
 
 
@@ -63,10 +63,12 @@ class BatchScan:
         count = len(batch.instances)
         self._targets: Whole = np.flatnonzero(table.online)
         width = self._targets.size
-        closed = [OFFLINE if table.state.cluster.nodes[i].offline else CLOSED for i in table.nodes]
-        self._condition: Whole = np.where(table.online, ONLINE, closed).astype(np.intp)
+        closed = [
+            IS_OFFLINE if table.state.cluster.nodes[i].offline else IS_CLOSED for i in table.nodes
+        ]
+        self._condition: Whole = np.where(table.online, IS_ONLINE, closed).astype(np.intp)
         leaving = [table.position[index] for index in rules.leaving if index in table.position]
-        self._condition[leaving] = LEAVING
+        self._condition[leaving] = IS_LEAVING
         self._primary: Whole = np.zeros(count, dtype=np.intp)
         self._secondary: Whole = np.zeros(count, dtype=np.intp)
         self._left: Floats = np.zeros(count)
@@ -187,11 +189,11 @@ class BatchScan:
             return
         primary = self._condition[self._primary[rows]]
         secondary = self._condition[self._secondary[rows]]
-        for p, s in product((ONLINE, LEAVING, CLOSED, OFFLINE), repeat=2):
+        for p, s in product((IS_ONLINE, IS_LEAVING, IS_CLOSED, IS_OFFLINE), repeat=2):
             part = np.flatnonzero((primary == p) & (secondary == s))
             if not part.size:
                 continue
-            condition = p == ONLINE, s == ONLINE, p > OFFLINE
+            condition = p == IS_ONLINE, s == IS_ONLINE, p > IS_OFFLINE
             allowed = [one for one in stores if self._rules.allows(one.kind, *condition)]
             for store in stores:
                 if store not in allowed:
@@ -208,7 +210,7 @@ class BatchScan:
             self._primary[rows],
             self._secondary[rows],
             self._left[rows],
-            self._condition > CLOSED,
+            self._condition > IS_CLOSED,
         )
         batch = self._batch.take(rows)
         block = Block(self._setting, batch, self._tags, self._breakable, where)

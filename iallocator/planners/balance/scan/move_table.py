@@ -491,7 +491,7 @@ class RemadeMoves(MoveStore):
         return scores
 
     def lowest(self, current: CurrentScore, count: int) -> tuple[Whole, Floats]:
-        """Compute all moves; return up to `count` of them with the lowest bounds, and these."""
+        """Compute all moves; return up to `count` moves with the lowest bounds, and the bounds."""
         moves, bounds = np.zeros(0, dtype=np.intp), np.zeros(0)
         for part, page in self._pages(np.arange(self.shape[0], dtype=np.intp)):
             page._low, page._high, page._widest = self._low, self._high, self._widest

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ProportionalStatistics", "proportional_statistics"]
 
-TAGGED = frozenset(("conflicts", "misplaced", "domain_conflicts"))
+TAG_ATTRIBUTES = frozenset(("conflicts", "misplaced", "domain_conflicts"))
 
-BY_TAGS = frozenset(k for k, statistic in enumerate(STATISTICS) if statistic.reads & TAGGED)
+BY_TAGS = frozenset(k for k, statistic in enumerate(STATISTICS) if statistic.reads & TAG_ATTRIBUTES)
 """Positions of the statistics that only tags change."""
 
 
