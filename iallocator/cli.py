@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["answer", "main"]
 
 
-def main(arguments: Sequence[str] | None = None, program: str = "") -> int:
+def main(arguments: Sequence[str] | None = None, program: str | None = None) -> int:
     """Run the program with `arguments`, by default those of the process; return the exit status.
 
-    `program`: the program of htools that the name of the executable stands for; "" for none.
+    `program`: the program of htools that the name of the executable stands for; None for none.
     """
     if arguments is None:
         arguments = sys.argv[1:]
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "") -> int:
     Voice.quiet = False
     try:
         with Running():
-            status = _run_htools(program, arguments) if program else _run(list(arguments))
+            status = _run(list(arguments)) if program is None else _run_htools(program, arguments)
         sys.stdout.flush()
         return status
     except IallocatorError as error:

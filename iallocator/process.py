@@ -44,13 +44,13 @@ def run() -> NoReturn:
     from iallocator.errors import STATUS_INTERRUPTED, STATUS_SIGNALLED
 
     _on_signal(_interrupt)
-    program = ""  # the one of htools that the name of the executable stands for
+    program: str | None = None  # the one of htools that the name of the executable stands for
     name = os.path.basename(sys.argv[0])
     if name != "iallocator" and name.startswith("h"):
         from iallocator.compat.htools import program_of
 
         program = program_of(name, os.environ)
-    status = main(program=program) if program else main()
+    status = main() if program is None else main(program=program)
     _on_signal(_leave)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

@@ -236,6 +236,10 @@ def choose_fields(wanted: str) -> list[str]:
     return [*USUAL, *names] if wanted.startswith("+") or not names else names
 
 
+MOST_DIGITS = 400
+"""A number that has no more digits than this."""
+
+
 def ratio(part: float, whole: float) -> float | None:
     """Return `part` / `whole`; None if `whole` is 0."""
     return part / whole if whole else None
@@ -248,9 +252,13 @@ def decimal(value: float | None, places: int) -> str:
     """
     if value is None:
         return "-"
-    from decimal import ROUND_HALF_EVEN, Decimal  # loaded only if nodes are listed
+    from decimal import ROUND_HALF_EVEN, Context, Decimal  # loaded only if nodes are listed
 
-    return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
+    exact = Decimal(repr(value))
+    if not exact.is_finite():
+        return str(exact)
+    last = Decimal(1).scaleb(-places)
+    return f"{exact.quantize(last, context=Context(MOST_DIGITS, ROUND_HALF_EVEN)):f}"
 
 
 INSTANCE_TITLES = (

@@ -6,7 +6,7 @@ Every change goes through `place` and `remove`, updates a few rows, and can be u
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 
 from iallocator.model.columns import (
     CPU_LOAD,
@@ -83,7 +83,7 @@ class State(Holdings):
         The number of the state of each node: equal numbers mean that the node is unchanged.
     """
 
-    __slots__ = ("_changes", "_journal", "_noted", "stamps", "version", "where")
+    __slots__ = ("_changes", "_journal", "_noted", "_slack", "stamps", "version", "where")
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -94,6 +94,7 @@ class State(Holdings):
         self._changes = 0
         self._journal: list[_SavedNode | _SavedPlace] | None = None
         self._noted: set[int] = set()  # nodes that the trial will restore
+        self._slack = False  # whether a node has `Node.reserve_slack`
         self._start()
         if cluster.restrictions:
             # Free space as the nodes report it, minus what forthcoming instances will take
@@ -116,6 +117,7 @@ class State(Holdings):
         twin.stamps = list(self.stamps)
         twin.version, twin._changes, twin._journal = self.version, self._changes, None
         twin._noted = set()
+        twin._slack = self._slack
         return twin
 
     def _start(self) -> None:
@@ -139,6 +141,7 @@ class State(Holdings):
             columns[MEMORY][index] = min(recorded, reported) + node.lent_memory
             if node.reserve_slack and columns[MEMORY][index] == self.reserved[index]:
                 self.reserved[index] -= node.reserve_slack
+                self._slack = True
             if node.lent_memory:
                 # The node reports what is not in use: here, memory may be allocated but unused
                 reported = columns[MEMORY][index]
@@ -293,6 +296,8 @@ class State(Holdings):
             self._journal.append(_SavedNode(self, index))
             self._noted.add(index)
         self.stamps[index] = self._changes
+        if self._slack:  # a changed node has none
+            self.reserved[index] = ceil(self.reserved[index])
 
 
 class _SavedNode:

@@ -398,7 +398,8 @@ def test_variable_chooses_the_program_for_names_of_htools_only() -> None:
     assert program_of("/usr/bin/htools", {"HTOOLS": "hspace"}) == "hspace"
     assert program_of("hbal", {"HTOOLS": "hspace"}) == "hspace"
     assert program_of("/usr/bin/htools", {}) == "htools"
-    assert program_of("/usr/local/bin/iallocator", {"HTOOLS": "hspace"}) == ""
+    assert program_of("/usr/local/bin/iallocator", {"HTOOLS": "hspace"}) is None
+    assert program_of("hbal", {"HTOOLS": ""}) == ""
 
 
 def test_command_htools_runs_a_program_by_its_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -68,6 +69,110 @@ def test_only_nodes_that_pass_n1_are_checked_for_the_policy() -> None:
     text = f"g|u|preferred||\n\n{rows}\n\n{lines}\n\n\n"
     one = Case("hbal", ("-t", "c.data", "-vvvv"), {"c.data": text})
     assert "Bad nodes" in theirs(one).out
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("down", ["N", "Y"])
+@pytest.mark.parametrize("options", ["", "--no-instance-moves", "--ignore-soft-errors"])
+@pytest.mark.parametrize("free", [99, 100, 101])
+def test_primary_fails_n1_at_equality_once_a_secondary_is_replaced(
+    free: int, options: str, down: str
+) -> None:
+    """`hbal` counts a primary without free memory beyond its reserve once its instance changes."""
+    rows = [
+        f"n1|1000|{900 - free}|{free}|1000|800|4|N|u|1||N|0|1|1.0",
+        f"n2|1000|0|900|1000|700|4|{down}|u|1||N|0|1|1.0",
+        "n3|1000|0|1000|1000|1000|4|N|u|1||N|0|1|1.0",
+    ]
+    lines = [
+        "i1|100|100|1|running|Y|n1|n2|drbd||1|-",
+        "i2|100|100|1|running|Y|n2|n1|drbd||1|-",
+        "i3|10|100|1|running|Y|n2|n3|drbd||1|-",
+    ]
+    text = "\n".join(["g|u|preferred||", "", *rows, "", *lines, "", "", ""])
+    arguments = ("-t", "c.data", "--select-instances", "i1", *options.split())
+    one = Case("hbal", arguments, {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+PLAIN = """g|u|preferred||
+
+n1|2000|0|1000|1000|700|4|N|u|1||N|0|1|1.0
+n2|2000|0|1900|1000|700|4|N|u|1||N|0|1|1.0
+n3|2000|0|2000|1000|1000|4|N|u|1||N|0|1|1.0
+
+i1|500|100|1|running|Y|n1|n2|drbd||1|-
+i2|500|100|1|running|Y|n1|n2|drbd||1|-
+i3|100|100|1|running|Y|n2|n1|drbd||1|-
+
+
+|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd|4.0|32.0
+g|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd|4.0|32.0
+"""
+
+
+@installed
+@pytest.mark.parametrize("words", ["hbal -C -p", "hinfo -v -v", "hcheck", "hroller -f"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN.replace("\n", "\r\n"), f"\ufeff{PLAIN}", PLAIN.replace("|1.0\n", "|1.0 \n"),
+        PLAIN.replace("i1|", "ì1|"),
+        PLAIN.replace("i1|", "i-ß²٣|"), PLAIN.replace("\n\n", "\ng|v|preferred||\n\n", 1),
+        PLAIN.removesuffix("\n"), f"{PLAIN}\n\nmore\n",
+    ],
+    ids=["dos", "bom", "blank at end", "letters", "digits", "twice", "cut", "more"],
+)  # fmt: skip
+def test_unusual_text_is_read_as_by_the_original(words: str, text: str) -> None:
+    """Programs accept and reject byte order marks, blanks, and ends of lines as the originals."""
+    program, *options = words.split()
+    one = Case(program, ("-t", "c.data", *options), {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("program", ["hbal", "hinfo", "hspace", "hail"])
+def test_text_that_is_not_utf8_is_reported_as_by_the_original(program: str, tmp_path: Path) -> None:
+    """Programs name the file with an invalid byte sequence in the words of the originals."""
+    path = tmp_path / "c.data"
+    path.write_bytes(PLAIN.replace("i1|", "ì1|").encode("latin-1"))
+    request = [] if program != "hail" else ["request.json"]
+    one = Case(
+        program, ("-t", str(path), *request), {"request.json": json.dumps(document(0, "allocate"))}
+    )
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("words", ["hbal -v -v -p --print-instances", "hbal", "hcheck", "hbal -C"])
+@pytest.mark.parametrize(
+    "loads", ["i1 Infinity 1 1 1\n", "i1 NaN 1 1 1\n", "i1 1e9 1 1 12345678.125\n"]
+)
+def test_extreme_loads_are_printed_as_by_the_original(words: str, loads: str) -> None:
+    """An infinite load makes the score `NaN`; large numbers have few digits that are not 0."""
+    program, *options = words.split()
+    files = {"c.data": PLAIN, "loads": loads}
+    one = Case(program, ("-t", "c.data", "-U", "loads", *options), files)
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("ratios", ["4.0|32.0", "4.0|1.0", "0.5|32.0", "0.5|1.0"])
+def test_node_policy_status_names_the_violated_ratio_as_the_original(ratios: str) -> None:
+    """`hbal -vvvv` reports too many spindles before too many cpus, and both in hbal's words."""
+    text = PLAIN.replace("4.0|32.0", ratios)
+    one = Case("hbal", ("-t", "c.data", "-vvvv"), {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("words", ["", "-v", "--mond-xen", "--ignore-dynu", "-t c.data"])
+def test_hail_names_the_daemons_that_do_not_answer_as_the_original(words: str) -> None:
+    """`hail --mond` reports each node without a monitoring daemon, before the answer."""
+    request = json.dumps(document(0, "allocate"))
+    files = {"c.data": PLAIN, "request.json": request}
+    one = Case("hail", ("--mond", *words.split(), "request.json"), files)
     assert ours(one) == theirs(one)
 
 

@@ -35,15 +35,15 @@ VARIABLE = "HTOOLS"
 """The environment variable that chooses the program, whatever its name."""
 
 
-def program_of(executable: str, environment: Mapping[str, str]) -> str:
-    """Return the program of htools that `executable` stands for; "" if it stands for none.
+def program_of(executable: str, environment: Mapping[str, str]) -> str | None:
+    """Return the program of htools that `executable` stands for; None if it stands for none.
 
     `executable`: the path under which this program was started; links are not followed.
     """
     name = os.path.basename(executable)
     if name != GENERIC and name not in PROGRAM_PURPOSES:
-        return ""
-    return environment.get(VARIABLE) or name
+        return None
+    return environment.get(VARIABLE, name)
 
 
 def run(name: str, arguments: Sequence[str]) -> int:

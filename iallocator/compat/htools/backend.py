@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from math import isfinite, isnan
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from iallocator.compat.hail import HAIL_IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.text_errors import complain_of_file, simulation_error, text_error
 from iallocator.documents.lists import LEFT, NODE_FIELDS, USUAL, instance_table, node_rows
+from iallocator.documents.lists import decimal as decimal_of
 from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, Voice, say
@@ -25,7 +27,8 @@ from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
 from iallocator.sources.lines import default_policy
-from iallocator.units import GIB, shortest
+from iallocator.tolerances import WRITTEN_DECIMALS
+from iallocator.units import GIB, MOST_FIXED, shortest
 from iallocator.wire.document import read_cluster
 
 TYPE_CHECKING = False
@@ -47,6 +50,10 @@ __all__ = [
 
 NOT_LOADED = "Error: failed to load data, aborting: "
 """The beginning of the message of an error in reading the cluster."""
+
+
+IGNORED = re.compile(rb"\r|^\xef\xbb\xbf|[ \t][|\n]|\|[ \t]")
+"""A pattern of characters in a text file that are no error for this program's own commands."""
 
 
 class Given(SimpleNamespace):
@@ -147,6 +154,8 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
 
         if problem := message_problem(read_file(settings.ialloc_src, settings.max_input)):
             raise ProgramError(f"Error: {problem}")
+    if settings.text_data and os.path.isfile(settings.text_data):
+        _check_text(settings)
     try:
         reading = reading_for(settings)
         if in_order:
@@ -177,6 +186,26 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     if given.warns:
         warn(cluster, in_order)
     return source
+
+
+def _check_text(settings: Settings) -> None:
+    """Check the text file of the cluster for characters that this program ignores.
+
+    htools do not accept a byte order mark, ends of lines as in DOS, or blanks in numbers.
+
+    Raises
+    ------
+    ProgramError
+        If the file has an error for htools.
+    """
+    raw = read_file(settings.text_data, settings.max_input)
+    try:
+        raw.decode("utf-8")
+    except UnicodeError:
+        problem = "hGetContents: invalid argument (invalid byte sequence)"
+        raise NamedError(f"{settings.text_data}: {problem}") from None
+    if IGNORED.search(raw) and (problem := text_error(settings.text_data, settings.max_input)):
+        raise ProgramError(f"{NOT_LOADED}{problem}")
 
 
 def _warn_of_message(source: Source) -> None:
@@ -317,10 +346,13 @@ def cluster_score(state: State, nodes: Sequence[int]) -> float:
 
 
 def decimal(value: float) -> str:
-    """Return `value` with eight decimals; infinity and NaN as htools write them."""
+    """Return `value` with eight decimals; infinity, NaN and large numbers as htools write them."""
     if isnan(value):
         return "NaN"
-    return f"{value:.8f}" if isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
+    if not isfinite(value):
+        return f"{'-' if value < 0 else ''}Infinity"
+    # Large numbers have zeros after the digits that distinguish them from other numbers
+    return f"{value:.8f}" if abs(value) < MOST_FIXED else decimal_of(value, WRITTEN_DECIMALS)
 
 
 QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {

@@ -92,6 +92,11 @@ def run(given: Given) -> int:
                 request = read_request(message, cluster, reading_for(settings))
             except IallocatorError as error:
                 raise ProgramError(f"Error: {error}") from None
+    elif settings.measures and not given.ignore_dynu:
+        from iallocator.compat.htools.utilisation import measure
+
+        measure(cluster, settings)
+    settings.mond, settings.mond_xen = "", False  # the cluster has its loads
     if details:
         say(f"Received request: {details}")
         if isinstance(request, Allocate) and all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 from shlex import quote
 
 from iallocator.commands.planner_options import Balance
@@ -140,6 +140,7 @@ def run(given: Given) -> int:
         print("Nothing to do, exiting")
         return 0
     print("Trying to minimize the CV...")
+    own.max_length = 0 if isnan(score) else own.max_length  # no score is lower than NaN
     done = balanced(cluster, own, own, Deadline(None), False)
     _print_moves(done, end)
     _show_end(given, done, group, score)
@@ -262,10 +263,10 @@ def _violating(state: State, nodes: Iterable[int]) -> dict[int, str]:
         counted = [i for i in state.primaries[node.index].values() if not i.admin_offline]
         cpus = node.reserved_cpus + sum(one.vcpus for one in counted)
         spindles = state.columns[SPINDLES][node.index]
-        if cpus > node.vcpu_ratio * node.total_cpus:
+        if spindles > node.high_spindles:
+            violating[node.index] = "Bad FailDisk"
+        elif cpus > node.vcpu_ratio * node.total_cpus:
             violating[node.index] = "Bad FailCPU"
-        elif spindles > node.high_spindles:
-            violating[node.index] = "Bad FailSpindles"
     return violating
 
 
@@ -306,16 +307,25 @@ def command_lines(done: PlanResult, end: str) -> list[str]:
 
 def _move_commands(move: Move, cluster: Cluster, end: str) -> Iterator[str]:
     """Yield the command of each step; an instance that does not run is failed over."""
-    name = quote(move.instance.name.removesuffix(end))
+    name = _shell_word(move.instance.name.removesuffix(end))
     words = "migrate -f" if reported_running(move.instance) else "failover -f"
     for kind, target in move.steps:
-        node = quote(cluster.nodes[target].name.removesuffix(end))
+        node = _shell_word(cluster.nodes[target].name.removesuffix(end))
         if kind == DRBD_FAILOVER:
             yield f"gnt-instance {words} {name}"
         elif kind == REPLACE_SECONDARY:
             yield f"gnt-instance replace-disks -n {node} {name}"
         else:
             yield f"gnt-instance {words} -n {node} {name}"
+
+
+def _shell_word(name: str) -> str:
+    """Return `name` for a shell: in quotation marks if it has a character of the shell's syntax.
+
+    The shell's syntax has blanks and ASCII characters.
+    """
+    special = "".join(one for one in name if one.isascii() or not one.isprintable())
+    return quote(name) if special and quote(special) != special else name
 
 
 def spread(lines: Iterable[str]) -> Iterator[str]:

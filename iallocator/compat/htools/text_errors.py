@@ -84,14 +84,14 @@ def text_error(path: str, limit: int) -> str:
     for line in instances:
         if wrong := _instance_error(line.split("|"), names):
             return wrong
-    known = {line.split("|")[0] for line in groups}
+    known = [line.split("|")[0] for line in groups]
     for line in sections[4] if len(sections) > 4 else ():
         if wrong := _policy_error(line.split("|"), known):
             return wrong
     return ""
 
 
-def _policy_error(fields: Sequence[str], groups: set[str]) -> str:
+def _policy_error(fields: Sequence[str], groups: Sequence[str]) -> str:
     """Return the problem of the line of a policy; `groups`: the names of the groups."""
     if len(fields) < FEWEST["policy"]:
         return f"Invalid ipolicy data: '{dumps(list(fields))}'"
@@ -110,7 +110,7 @@ def _policy_error(fields: Sequence[str], groups: set[str]) -> str:
     wrong = _no_number(f"{owner}/vcpu_ratio", [vcpus], NUMBER_FORM) or _no_number(
         f"{owner}/spindle_ratio", [spindles], NUMBER_FORM
     )
-    if not wrong and owner and owner not in groups:
+    if not wrong and owner and groups.count(owner) != 1:
         return f"Wrong number of elems found with name {owner}"
     return wrong
 

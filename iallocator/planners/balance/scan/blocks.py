@@ -22,6 +22,7 @@ from iallocator.limits.node import (
     SECONDARY,
     checks_for,
 )
+from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import after_primary, after_secondary
 from iallocator.scoring.metrics import LOCATION, STATISTICS, value_of
 
@@ -452,6 +453,11 @@ class Block(Sides):
         if self._rules.behaviour.tests_primary_again:  # hail checks the unchanged primary, too
             forbidden = forbidden | self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
         shifts = [self._off_s[0], self._shift(after, self.n), self._shared(self.p, self.n)]
+        if self._rules.behaviour.passes_n1_at_equality:
+            reserved = np.ceil(self._at_p.reserved)
+            if np.any(reserved != self._at_p.reserved):  # see `Node.reserve_slack`
+                changed = self._at_p.plus([None] * len(COLUMNS), reserved)
+                shifts.append(self._shift(changed, self.p))
         return MoveEffects(forbidden, [self._off_s[1], self._secondary_stack], shifts)
 
     def _replace_and_failover(self) -> MoveEffects:
