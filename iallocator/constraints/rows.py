@@ -48,7 +48,7 @@ if TYPE_CHECKING:
             """Limit the sum of the amounts that choices use of `row` to `highest`."""
 
         def add_amount(self, lowest: float, uses: Mapping[Row, float]) -> None:
-            """Add a variable amount, at least `lowest`, that uses rows but belongs to no choice."""
+            """Add a variable of at least `lowest` that uses rows and belongs to no choice."""
 
         def add_relaxable(
             self, name: str, rows: Iterable[Row], highest: float, penalty: float

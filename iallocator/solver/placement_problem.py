@@ -41,7 +41,7 @@ _SOFT = [resource for resource in resources_of(ALL_LIMITS) if resource not in FO
 
 
 class _Sum:
-    """An amount of a node that limits bound: a sum of columns; the problem has a row for each node.
+    """A resource with limits, as a sum of columns of a node; the problem has a row for each node.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """Compare answers and plans on tiny clusters with all placements, for each kind of constraint.
 
-`SEVERAL` has clusters with tags for two to four kinds at once, the older kinds included.
+The kind `SEVERAL` stands for clusters with tags for two to four kinds of constraints at once.
 
 ``make conformance`` asks each question about 3 000 clusters of each kind.
 """

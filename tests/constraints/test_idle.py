@@ -47,7 +47,7 @@ def _spread(document: Json) -> None:
 def test_plan_with_satisfied_tags_is_the_plan_without_them(
     template: str, command: str, tag: object, groups: int
 ) -> None:
-    """Labels that all nodes have, and spreads that no move in a group changes, change no plan."""
+    """Tags do not change a plan if every placement within the group satisfies them alike."""
     assert callable(tag)
     words = [command, "--n1=off"] + ["--drbd"] * (command == "squeeze" and template == "drbd")
     words += ["--all-groups"] * (command == "balance")
@@ -70,7 +70,7 @@ def test_label_that_one_node_lacks_counts() -> None:
 
 
 def test_spread_that_is_violated_counts() -> None:
-    """The penalty of a spread that two instances of one group violate is part of the score."""
+    """The score counts a tag that two instances should be in different groups, but are not."""
     document = _cluster("rbd", 1)
     plain = json_of("balance", "--n1=off", document=document)
     for name in ("i0", "i1"):

@@ -73,7 +73,7 @@ ANYWAY = {
 def test_list_has_only_constraints_that_the_strategy_uses(
     strategy: str, expected: set[Any]
 ) -> None:
-    """The list has only constraints of the strategy in effect, from option or tag."""
+    """`show --rules` lists only constraints of the strategy in effect, from option or tag."""
     assert listed_rules(_scenario(), f"--strategy={strategy}") == expected
     document = _scenario()
     document["cluster_tags"].append(f"iallocator:strategy:{strategy}")
@@ -84,7 +84,7 @@ def test_list_has_only_constraints_that_the_strategy_uses(
 
 
 def test_list_omits_constraints_of_all_instances_by_default() -> None:
-    """The list omits constraints of all instances, unless ``--all`` or a filter is given."""
+    """`show --rules` omits constraints that every instance has, unless there is a filter or ``--all``."""
     assert not ANYWAY & listed_rules(_scenario())
     assert listed_rules(_scenario(), "--all") >= ANYWAY
     assert listed_rules(_scenario(), "--instance=web") >= ANYWAY
@@ -95,7 +95,7 @@ def test_list_omits_constraints_of_all_instances_by_default() -> None:
 
 @pytest.mark.parametrize("strategy", ["score", "affinity", "pacemaker-balanced"])
 def test_list_has_hard_locations_under_every_strategy(strategy: str) -> None:
-    """The list has hard locations under every strategy."""
+    """`show --rules` lists nodes that tags forbid under every strategy."""
     document = _scenario()
     document["nodes"]["node2"]["tags"] = ["iallocator:maintenance"]
     document["instances"]["web"]["tags"] = ["iallocator:score:node1:-INFINITY"]
@@ -106,7 +106,7 @@ def test_list_has_hard_locations_under_every_strategy(strategy: str) -> None:
 
 
 def test_list_has_locations_of_the_score_only_if_they_count() -> None:
-    """The list has desired locations only under strategies that use the score."""
+    """`show --rules` lists desired locations only under strategies that use the score."""
     document = builders.cluster(
         1, instances={"web": builders.rbd("node1", tags=["rack:1"])},
         tags=("htools:desiredlocation:rack",),

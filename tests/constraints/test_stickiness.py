@@ -425,7 +425,7 @@ def test_pinned_instance_leaves_a_node_that_is_not_online() -> None:
 
 
 def test_scores_and_stickiness_are_listed() -> None:
-    """The list of constraints has required nodes as hard, and other scores with their values."""
+    """`show --rules` lists required nodes as hard, and other scores with their values."""
     tags = [f"{SCORE}node2:INFINITY", f"{SCORE}node1:0.5", f"{STICK}0.25"]
     document = cluster(2, instances={"a": rbd("node1", tags=tags)})
     listed = json_of("constraints", "--json", document=document)["constraints"]

@@ -54,7 +54,7 @@ def cpu_loads(folder: Path, capsys: Capture, *words: str) -> tuple[dict[str, flo
 
 
 def test_load_of_a_node_is_divided_among_its_cpus(tmp_path: Path, capsys: Capture) -> None:
-    """The load of a node is divided equally among the virtual cpus on it, and its own."""
+    """The load of a node is divided equally among its own cpus and those of its instances."""
     loads = dict(zip(NODES, (5.0, 1.0, 2.0, 4.0, 0.5), strict=True))
     found, warnings = cpu_loads(tmp_path, capsys, stored(tmp_path, loads))
     assert warnings == ""

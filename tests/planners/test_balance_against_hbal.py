@@ -82,8 +82,8 @@ def difference(plan: Json, peer: Any) -> str:
 def comparable(raw: Json) -> bool:
     """Return whether hbal reads from hail's text file what iallocator reads from the document.
 
-    hbal does not if its memory figure for N+1 of a node differs. In hbal, an instance without local
-    disks also uses spindles of exclusive storage, and is not moved if their number is unknown.
+    Documents are excluded in which a node has another amount of memory for N+1 in hbal, and those
+    with exclusive storage and instances without local disks: for hbal, these use spindles too.
     """
     exclusive = any(node["ndparams"]["exclusive_storage"] for node in raw["nodes"].values())
     shared = any(

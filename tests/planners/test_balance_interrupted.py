@@ -36,7 +36,7 @@ COMMAND = [sys.executable, "-m", "iallocator", "balance", "--json"]
 def unbalanced(folder: Path, nodes: int = 30, instances: int = 400) -> str:
     """Write a cluster with all instances on two nodes, and return the path of its file.
 
-    With the default sizes, balancing takes seconds.
+    With the default numbers of nodes and instances, balancing takes seconds.
     """
     memory = 64 * instances
     head = "default|uuid-default|preferred||\n"
@@ -79,7 +79,7 @@ def on_terminal(arguments: list[str], stop_at: str) -> tuple[int, str, str]:
 
 
 def _read_all(terminal: int) -> None:
-    """Read until the other end is closed, which Linux reports as an error."""
+    """Read from a terminal until its other end is closed, which Linux reports as an error."""
     with contextlib.suppress(OSError):
         while os.read(terminal, 1000):
             pass

@@ -38,7 +38,7 @@ def scenarios(seeds: range, folder: Path) -> list[tuple[Path, str]]:
 
 
 def commands(text: str) -> list[str]:
-    """Return the lines of `text` that a shell would execute, with migrate and failover as one."""
+    """Return the commands in a script; a failover is written as a migration."""
     text = text.replace("failover -f --ignore-consistency", "migrate -f")
     lines = (line.strip().replace("failover", "migrate") for line in text.splitlines())
     return [line for line in lines if line.startswith(("gnt-", "echo"))]

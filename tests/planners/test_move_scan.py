@@ -1,4 +1,4 @@
-"""Test the scan of all moves in balance against the scalar kernel and against new scans."""
+"""Test the scan that scores all moves of a group for `balance`, also after moves are made."""
 
 from __future__ import annotations
 

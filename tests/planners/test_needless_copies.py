@@ -228,7 +228,7 @@ def test_check_shows_the_single_moves_of_balance_without_needless_copies(
 
 
 def test_shorter_plan_keeps_n1_between_its_moves() -> None:
-    """Without the temporary move, node3 could not fail between the two moves."""
+    """No move of a plan of balance leaves node3 without another node for its largest instance."""
     score, stick = "iallocator:score:", "iallocator:stickiness:"
     residents = {
         "a": rbd("node2", memory=900, tags=[f"{score}node1:-0.2", f"{stick}0.01"]),

@@ -160,7 +160,7 @@ def test_instances_move_after_three_samples_a_day_apart(life: Life) -> None:
 
 
 def test_node_is_relieved_before_a_peak_that_precedes_the_next_round(life: Life) -> None:
-    """If rounds are hours apart, `balance` relieves a node that will be overloaded until the next.
+    """If rounds are hours apart, `balance` relieves a node that a peak before the next overloads.
 
     The load of node1 is 0.83 of its cpus at midnight, and rises to 0.99 at 6:00.
     """

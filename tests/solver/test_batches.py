@@ -128,7 +128,7 @@ def test_answer_without_time_reports_it_and_is_that_of_greedy(
 
 
 def test_every_batch_that_fits_is_placed_where_greedy_fails_on_a_dozen_of_them() -> None:
-    """Every batch that fits is placed completely, though greedy placement fails a dozen.
+    """Every batch that fits is placed completely, though greedy placement fails for a dozen.
 
     Hundreds of nearly full clusters are tried.
     """

@@ -76,7 +76,7 @@ def _lowest(raw: bytes, n1: str = "no-new") -> float:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_optimal_finds_the_lowest_score_there_is(template: str) -> None:
-    """--optimal finds the lowest score, and states the true gap and proof."""
+    """--optimal finds the lowest score, and states the true difference to the greedy score."""
     better = 0
     for seed in seeds(6, 16):
         raw = json.dumps(_batch(seed, template)).encode()

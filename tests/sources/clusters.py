@@ -55,7 +55,10 @@ def score(state: State, scope: list[int]) -> float:
 
 
 def n1_differs_at_start(state: State) -> bool:
-    """Return whether htools 3.0 checks N+1 of a node with another free memory initially."""
+    """Return whether htools 3.0 and iallocator disagree on N+1 of a node before any move.
+
+    htools uses the free memory that the node reports.
+    """
     return any(
         node.online
         and (state.columns[MEMORY][node.index] <= state.reserved[node.index])

@@ -26,7 +26,7 @@ class Scenario:
 def make_cluster(
     nodes: int, instances: list[Instance], memory: int = 10, disk: int = 1000
 ) -> Cluster:
-    """Return a group of nodes for `memory` and `disk` MiB of instances each, plus 1 MiB."""
+    """Return a cluster of equal nodes with `memory` + 1 and `disk` + 1 MiB, and `instances`."""
     group = Group(0, "uuid-default", "default", policy())
     made = [
         Node(

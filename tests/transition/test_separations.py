@@ -265,7 +265,7 @@ def test_detours_are_searched_unless_they_are_too_many(
 
 
 def test_instances_that_share_a_node_in_the_end_have_units_for_all() -> None:
-    """Instances that share a node with separated ones at the end have a reason."""
+    """A node on which two instances share an exclusion tag at the end has a unit for each."""
     held = [machine(name, (0,), 1) for name in ("vm1", "vm2", "vm3")]
     for one in held:
         one.exclusion = ("role:a",)

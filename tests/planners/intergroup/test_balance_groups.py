@@ -14,9 +14,9 @@ from .scenarios import by_group, on_shared, plan_of
 
 
 def crowd(*counts: int, per: int = 2, **members: str) -> Json:
-    """Return groups of `per` nodes; each has its number of equal instances from `counts`.
+    """Return a cluster with one group of `per` nodes for each number of instances in `counts`.
 
-    The instances are on shared storage.
+    The instances have equal sizes and are on shared storage.
     """
     names = [f"g{k}" for k in range(len(counts))]
     instances = {
@@ -28,7 +28,7 @@ def crowd(*counts: int, per: int = 2, **members: str) -> Json:
 
 
 def score(plan: Json, moment: str) -> float:
-    """Return the score of balance-groups, computed from the loads that `plan` has for `moment`."""
+    """Return the score of balance-groups "before" or "after" the plan, from its loads."""
     key = "load" if moment == "before" else "load_after"
     loads = [one[key] for one in plan["groups"] if one[key] is not None]
     return sum(

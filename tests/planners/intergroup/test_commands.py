@@ -98,7 +98,7 @@ def test_super_command_rejects_an_unknown_node(tmp_path: Path, capsys: Capture) 
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, asked: str = "relocate") -> None:
-    """Let the `after`-th placement of an instance, and later ones, be interrupted."""
+    """Let the method `asked` of the mover stop as after Ctrl-C, from call `after` + 1 on."""
     find, count = getattr(Mover, asked), iter(range(after))
 
     def interrupt(mover: Mover, *rest: object) -> object:

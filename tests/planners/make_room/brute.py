@@ -147,7 +147,7 @@ class Scenario:
         return all(self.racks[homes[a]] == self.racks[homes[b]] for a, b in self.pairs)
 
     def _both(self, homes: Homes, one: int, other: int) -> Iterator[tuple[int, int, Homes]]:
-        """Yield the moves that take two instances of one rack to the other rack together."""
+        """Yield the steps that move two instances together to nodes of another rack."""
         abroad = [n for n in self.names if self.racks[n] != self.racks[homes[one]]]
         for places in product(abroad, repeat=2):
             moved = dict(zip((one, other), places))

@@ -34,7 +34,7 @@ def shared(home: str, memory: int, **members: Any) -> Json:
 
 
 def tight(seed: int) -> Json:
-    """Return three nodes of 8000 MiB and a request that is larger than what most have free."""
+    """Return three random nodes of 8000 MiB, and a request that fits on few of them or on none."""
     rng = Random(seed)
     instances: dict[str, Json] = {}
     for home in NAMES:
@@ -82,7 +82,7 @@ def fewest(document: Json, most: int) -> tuple[int, int, list[tuple[str, ...]]] 
 
 
 def lowest_score(document: Json, ends: list[tuple[str, ...]]) -> float:
-    """Return the lowest score that the cluster has with one of the placements `ends`."""
+    """Return the lowest score of the cluster over all placements in `ends`."""
     sizes = [one["memory"] for one in document["instances"].values()]
     clusters = (
         cluster(3, memory=8000, instances={
@@ -357,7 +357,10 @@ def test_search_without_time_is_reported() -> None:
 
 
 def several(groups: list[str | None]) -> Json:
-    """Return a nearly full cluster and a request for a new instance in each of these groups."""
+    """Return a nearly full cluster, and a request for one new instance for each of `groups`.
+
+    None stands for an instance that may go to any group.
+    """
     homes = {f"i{k}": shared(NAMES[k % 3], 900 + 100 * k) for k in range(9)}
     document = allocate_rbd(cluster(3, memory=5500, instances=homes), memory=3000)
     one = document["request"]
