@@ -56,14 +56,14 @@ PACKING_WORK = 100
 
 
 class Loss:
-    """The loss of a failure: the best packing found, and a bound of all packings.
+    """What a failure loses: the least loss that a search found, and lower bounds.
 
     Attributes
     ----------
     instances, memory:
-        The fewest items, and the least MiB, left out by a packing that was found.
+        The number of instances, and their MiB of memory, that the best restarts found leave out.
     instances_least, memory_least:
-        Lower bounds: no packing leaves out fewer items, or less MiB.
+        Lower bounds: no way of restarting leaves out fewer instances, or less memory.
     """
 
     __slots__ = ("instances", "instances_least", "memory", "memory_least")

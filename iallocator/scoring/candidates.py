@@ -34,7 +34,7 @@ class LimitResults:
     Attributes
     ----------
     primaries:
-        The nodes that are rejected as the primary, or as the only node.  The check is None if the
+        The nodes that are rejected as the primary, or as the only node. The check is None if the
         node was rejected before its limits were tested.
     secondaries:
         The nodes that are rejected as the secondary of any primary; None if none was tested.
@@ -86,10 +86,10 @@ class Candidates:
         raise NotImplementedError
 
     def open(self, number: int) -> tuple[tuple[int, ...], list[int]]:
-        """Return the nodes that all placements of row `number` share, and the last node of each.
+        """Return the feasible placements of row `number` without their scores.
 
-        Only feasible placements are included. Rankings that do not use scores call this method,
-        because it is faster than reading scores.
+        They are returned as the nodes that all of them share, and the last node of each. Without
+        scores, this method is faster than `row`.
         """
         open_pairs = [nodes for _, nodes in self.row(number)]
         return (open_pairs[0][:-1] if open_pairs else ()), [nodes[-1] for nodes in open_pairs]

@@ -12,8 +12,8 @@ placement is right if it has the lowest score of its step.
 
 The scores agree with those of the kernel to `SCORE_NOISE`. If this accuracy does not decide which
 candidate has the lowest rounded score, `best` returns None, and the kernel must decide.
-`iallocator.scoring.incremental_pairs` is for instances on two nodes. Cost: O(n) array operations
-for each placement, or for each path of placements.
+`iallocator.scoring.incremental_pairs` is for instances on two nodes. Scoring a step costs a few
+array operations on one value for each node.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ class RoomFlow:
                 self._takes[key][k] = step.takes[key]
 
     def possible(self, known: Sequence[int], changed: Sequence[int]) -> bool:
-        """Return whether all arrivals find capacity.
+        """Return whether all arrivals have capacity, whichever permitted order the steps have.
 
         `known`: for each step, the bits of the steps that are done before it. `changed`: the steps
         that have fewer predecessors than at the last test; only their keys are tested.
@@ -296,7 +296,10 @@ class RoomFlow:
         return all(self._provided(key, known) for key in keys)
 
     def _provided(self, key: Key, known: Sequence[int]) -> bool:
-        """Return whether all arrivals get their amounts of resource `key` (augmenting paths)."""
+        """Return whether free capacity and departures cover all arrivals that use resource `key`.
+
+        Augmenting paths hand the amounts to the arrivals.
+        """
         left = dict(self._gives[key])
         given: dict[int, dict[int, float]] = {k: {} for k in self._takes[key]}
         for k, amount in sorted(self._takes[key].items()):

@@ -422,7 +422,7 @@ def test_hroller_moves_and_fails_as_the_original(words: str) -> None:
               "hinfo --static-kvm-node-memory=512", "hbal --exclude-instances=nothing"],
 )  # fmt: skip
 def test_cluster_of_a_message_is_read_as_by_the_original(words: str) -> None:
-    """With -I, warnings about the message come first; its policy of the cluster has no effect."""
+    """With -I, the cluster of an allocator message is read as by the original of htools."""
     message = {**document(810046, "allocate"), "instances": {}}
     for number, node in enumerate(message["nodes"].values()):
         node["free_memory"] = node.get("total_memory", 0) - 1024 * number

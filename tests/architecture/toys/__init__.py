@@ -98,11 +98,11 @@ class Toy:
         return {place: every[place] for place in every if place != left_out}
 
     def check(self, folder: Path) -> Done:
-        """Run the checks of every path with the copy in `folder`."""
+        """Run the script that checks every path with the copy of the project in `folder`."""
         return run(folder, str(Path(__file__).with_name(self.script)))
 
     def check_without(self, folder: Path, left_out: Place) -> Done:
-        """Run the checks with the copy in `folder`, in which a place is left out."""
+        """Run the checks with the copy in `folder`, which lacks the changes at one place."""
         return self.check(folder)
 
 

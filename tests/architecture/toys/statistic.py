@@ -64,13 +64,13 @@ class _Statistics(Toy):
         return done if done.returncode else super().check(folder)
 
     def check_without(self, folder: Path, left_out: Place) -> Done:
-        """Run tests of scores and of the page with a copy that lacks one place of the recipe."""
+        """Run tests of scores and of the page in a copy that lacks one place of the recipe."""
         checks = ("tests/property/test_scores.py", "tests/scoring/test_metrics.py")
         return run_tests(folder, "-k", "relocate or page", *checks)
 
 
 def run_tests(folder: Path, *arguments: str) -> Done:
-    """Run some tests of the project with the copy in `folder`."""
+    """Run tests of the copy of the project in `folder`; `arguments` are those of pytest."""
     options = ("-q", "-x", "-p", "no:cacheprovider")
     return run(folder, "-m", "pytest", *options, *arguments)
 

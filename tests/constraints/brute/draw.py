@@ -138,7 +138,7 @@ def _tag_nodes(rng: Random, kinds: Kinds, document: Json) -> None:
 
 
 def _tags(rng: Random, kinds: Kinds) -> list[str]:
-    """Return the tags of an instance, without scores and stickiness."""
+    """Return random tags of an instance for some of `kinds`, but no scores and no stickiness."""
     tags = []
     if "labels" in kinds:
         known = [f"iallocator:nodes:{word}:{one}" for word in ("must", "never") for one in "abc"]
@@ -163,7 +163,10 @@ def _tags(rng: Random, kinds: Kinds) -> list[str]:
 
 
 def _scores(rng: Random, kinds: Kinds, names: list[str], home: str = "") -> list[str]:
-    """Return the scores and the stickiness of an instance, which may be on the node `home`."""
+    """Return random tags of an instance with its scores of nodes and its stickiness.
+
+    `home` is the node of the instance; "" if it is new.
+    """
     tags: list[str] = []
     if "stickiness" in kinds:
         for name in rng.sample(names, rng.choice((0, 1, 1, 2))):
