@@ -10,8 +10,8 @@ writes them to ``benchmarks/GAP.md``:
 * such clusters with one offline node, for each mode of N+1: how many plans reach the best placement
   that the mode allows, and how many plans of hbal are better.
 
-N+1 is off in the first two, and no move needs a minimum gain on the small clusters. "Single moves"
-are the moves of hbal. The score of the optimum follows from the table of statistics.
+N+1 is off in the first two tables, and a move on the small clusters needs no minimum gain. "Single
+moves" are the moves of hbal. The score of the optimum follows from the table of statistics.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def in_turn(
 
 
 def run(command: Sequence[str], into: Measured, limit: float) -> None:
-    """Run a command with `limit` seconds of processor time, and add its time to `into`."""
+    """Run a command for at most `limit` seconds of processor time; add its results to `into`."""
     with subprocess.Popen(
         ["prlimit", f"--cpu={max(1, int(limit))}", *command],
         stdout=subprocess.DEVNULL,

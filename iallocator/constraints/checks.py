@@ -152,7 +152,7 @@ def _where_storage_is_exclusive(group: Group) -> bool:
 
 
 class About:
-    """Which instances and nodes a limit concerns; the arguments are attributes of its `Check`."""
+    """Which instances and nodes a limit concerns; see the attributes of `Check` of these names."""
 
     __slots__ = ("access", "applies", "local", "space")
 

@@ -68,7 +68,10 @@ class RecordingTolerance(FailureTolerance):
         return Move(instance, self._before.get(instance.name, ()), nodes)
 
     def clear(self, instance: Instance, placements: Sequence[Nodes]) -> None:
-        """Record the `placements` of `instance` in one group that sums of memory prove allowed."""
+        """Record those of `placements` that N+1 allows as a proof by sums of memory shows.
+
+        All `placements` are of `instance`, and in one group.
+        """
         first = self._move(instance, placements[0]) if placements else None
         for nodes in self.cleared(first, placements) if first else ():
             self._results[instance.name, nodes] = True

@@ -305,9 +305,9 @@ class Evaluator:
     ) -> tuple[dict[int, str], dict[int, Check], dict[int, Check]]:
         """Return node -> reason, for `nodes` rejected in the steps before they are the new primary.
 
-        The other two results are the limits that fail: of the node as the secondary of the old
-        primary, and of the old primary as the secondary of the node. `barred`: the nodes that are
-        rejected for other reasons.
+        The second result is node -> the limit that the node fails as the secondary of the old
+        primary. The third is node -> the limit that the old primary fails as the secondary of the
+        node. `barred`: the nodes that are rejected for other reasons.
         """
         old, secondary = present
         state = self.context.state

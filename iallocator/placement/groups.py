@@ -194,7 +194,7 @@ def _obstacle(context: Context, allocation: AllocationRequest, group: Group, nod
 def words_of_rank(key: Any) -> str:
     """Return a score, or lost allocations, in the words of the ``info`` line of hail.
 
-    The result is "" for the position in the order of a strategy.
+    The result is "" if the strategy ranks nodes by neither of them.
     """
     if isinstance(key, float):
         return f"{key:.8f}"

@@ -287,7 +287,7 @@ class Outcome:
         return texts
 
     def _change(self, state: State, group: Group) -> int:
-        """Return the largest change of a group by the plan, see `Failures.lost`."""
+        """Return how instances of the group move: `ONLY_LEFT`, `MOVED_WITHIN` or `ENTERED`."""
         if not self._limits.power.off.isdisjoint(group.nodes):
             return MOVED_WITHIN
         change = ONLY_LEFT

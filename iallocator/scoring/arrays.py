@@ -206,7 +206,7 @@ class ManyStates:
         self._squares[:, rows, 0] += new * new - old * old
 
     def keep(self, states: Truths) -> None:
-        """Drop all states except those that are true in `states`."""
+        """Keep only the states for which `states` has True."""
         self._reserved = self._reserved[states]
         self.columns, self._values = self.columns[:, states], self._values[:, states]
         self._sums, self._squares = self._sums[:, states], self._squares[:, states]
@@ -288,8 +288,9 @@ class ArrayKernel:
     def changes(self, instance: Instance) -> tuple[Floats, Floats, Floats]:
         """Return the values of all nodes, and what `instance` adds as primary and as secondary.
 
-        The three arrays are statistics × nodes. Values are less the centre. As a secondary, a node
-        is taken to reserve nothing for the primary yet. Tags are left out.
+        The three arrays are statistics × nodes. The centre of each statistic is subtracted from the
+        values. It is assumed that a secondary reserves nothing for the primary yet. Tags are
+        left out.
         """
         nodes = range(self._reserved.size)
         view = self._view(nodes)
@@ -629,9 +630,9 @@ class PairScores:
         return leaders
 
     def _second_in(self, rows: Indices) -> Change:
-        """Return the change by each secondary, for the primaries `rows`.
+        """Return how each secondary changes the statistics, beside the primaries `rows`.
 
-        The changes of the statistics `wide` are matrices, because they depend on both nodes.
+        A change that depends on both nodes is a matrix, rows × secondaries.
         """
         width = self._peers.shape[1]
         at, columns, entries = self._peers.entries(rows)

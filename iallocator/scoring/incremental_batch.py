@@ -57,7 +57,7 @@ class VarianceChange(NamedTuple):
     rest: Floats
 
     def of(self, rows: Truths) -> VarianceChange:
-        """Return the changes of the rows that are true in `rows`."""
+        """Return the changes of those rows for which `rows` has True."""
         return self._replace(change=self.change[:, rows], slope=self.slope[:, rows])
 
 

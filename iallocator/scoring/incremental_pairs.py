@@ -90,7 +90,7 @@ class _Reserve:
         return float(terms(kernel.totals, (), np.sqrt)[RESERVED])
 
     def _look(self) -> None:
-        """Compute the values that follow from the amounts of reserved memory."""
+        """Compute the attributes that depend on the amounts of reserved memory."""
         self._square: float = float(self._spread @ self._spread) / self._online
         self._still: float = STATISTICS[RESERVED].weight * self._square**0.5
 
@@ -136,7 +136,7 @@ class _Reserve:
         return amounts
 
     def terms(self, more: Floats, columns: Indices) -> Floats | float:
-        """Return the sum of the terms if the nodes `columns` reserve `more` MiB in addition."""
+        """Return the sum of the terms of reserved memory if `columns` reserve `more` MiB more."""
         if not more.any():
             return self._still
         return self._after(more * self._per_memory[columns], self._spread[columns])

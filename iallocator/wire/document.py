@@ -8,8 +8,8 @@ no ``ipolicy``         the policy of `iallocator.model.policy.Policy`
 ``min``/``max``        directly in the policy: one interval
 no ``admin_state``     from ``should_run``: up or down; neither: up
 no ``spindle_use``     1
-a policy of the whole  what its sizes leave out is that of the default policy; groups
-cluster                have whole ones
+no size in the policy  that of the default policy; policies of groups must have all sizes
+of the cluster
 no capacities          0, for nodes that could not be asked
 =====================  =========================================================
 """

@@ -371,7 +371,10 @@ NUMBERED_FIELDS = INSTANCE_LIST_FIELDS | {"peermap"}
 
 
 def _numbers(state: State, node: Node, name: str) -> str:
-    """Return the field `name` of `NUMBERED_FIELDS` as a Haskell list, the latest arrival first."""
+    """Return the field `name` of `NUMBERED_FIELDS` as a list in the syntax of Haskell.
+
+    As in htools, instances that have moved to the node come first, the latest before earlier ones.
+    """
     cluster = state.cluster
     if name == "peermap":
         last = len(cluster.nodes) - 1

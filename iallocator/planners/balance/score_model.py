@@ -162,9 +162,10 @@ class ScoreModel:
         return np.array([self.state.row(index) for index in self.online], dtype=np.float64).T
 
     def fixed_peers(self) -> Floats:
-        """Return the MiB that each online node reserves for the failure of each node of the scope.
+        """Return the MiB that each online node reserves for the failure of each node in `scope`.
 
-        The array has online nodes × nodes. Instances that can move are left out.
+        The array has a row for each online node, and a column for each node in `scope`. Instances
+        that can move are left out.
         """
         peers = np.zeros((len(self.online), len(self.scope)))
         with self.without_parts() as state:

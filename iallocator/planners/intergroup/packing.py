@@ -67,11 +67,11 @@ def pack(
 ) -> list[Move] | None:
     """Return moves of all `instances` to the groups in `targets`; None if none were found.
 
-    The state of `mover` is restored.  Limits, and the steps that lead to a placement, are checked
-    for each move.  N+1 is checked once at the end, by bounds: a failure that is tolerated with all
-    instances there is tolerated with some of them.  If the bounds do not decide and `careful` is
-    set, N+1 is checked for each placement in another attempt.  Without `careful`, only the result
-    of the test matters, and the orders that keep N+1 by construction are tried first.
+    The state of `mover` is restored. Limits, and the steps that lead to a placement, are checked
+    for each move. N+1 is checked once at the end, by bounds: a failure that is tolerated with all
+    instances in their new groups is tolerated with some of them. If the bounds do not decide and
+    `careful` is set, another attempt checks N+1 for each placement. Without `careful`, the first
+    attempts have orders of the nodes that keep memory free for failovers.
     """
     if not mover.context.plain or any(one.exclusion or one.desired for one in instances):
         return None  # the possible nodes of some instances depend on the nodes of others

@@ -125,7 +125,7 @@ class CampaignResult(RebootResult):
         return "; ".join(left_out)
 
     def parts(self) -> list[tuple[object, RebootResult]]:  # type: ignore[override]
-        """Return (group, plan of the group alone) for each; [] if instances do not return."""
+        """Return each round with a campaign of this round alone; [] if instances do not return."""
         return super().parts() if self.returns else []  # type: ignore[return-value]
 
     @property

@@ -158,9 +158,9 @@ class RebootResult(PlanResult):
         return ""
 
     def parts(self) -> list[tuple[object, PlanResult]]:
-        """Return (group, plan of this group alone) for each group.
+        """Return each round of reboots with a plan of this round alone.
 
-        The groups are independent, because every instance returns before the next group.
+        The rounds are independent, because every instance returns before the next round.
         """
         parts: list[tuple[object, PlanResult]] = []
         for one in self.rounds:

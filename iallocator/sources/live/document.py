@@ -46,7 +46,7 @@ class VolumeGroups(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The answers to all questions; they were received one after the other.
+    """The answers of a running cluster to all queries, which were sent one after the other.
 
     Attributes
     ----------

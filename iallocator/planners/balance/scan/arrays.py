@@ -204,7 +204,7 @@ class _Present(BatchView):
         self.at = at  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Quantity:
-        """Return a quantity from the table, and store it for later uses."""
+        """Return the quantity `name` of the nodes from the table, and store it for later uses."""
         place = PLACES.get(name)
         if place is None:
             quantity = self._table.capacity(name)
@@ -229,7 +229,7 @@ class _Changed(BatchView):
         self.at = before.at
 
     def __getattr__(self, name: str) -> Quantity:
-        """Compute a quantity, and store it for later uses."""
+        """Return the quantity `name` after the change, and store it for later uses."""
         quantity = getattr(self._before, name)
         place = PLACES.get(name)
         if place is not None and self._vector[place] is not None:

@@ -264,12 +264,12 @@ class MoveScan:
         limit: float = np.inf,
         decide: Decision | None = None,
     ) -> ScoredMoves | None:
-        """Return the move with the lowest measure that copies at most `budget` MiB; or None.
+        """Return the move with the lowest measure that copies at most `budget` MiB.
 
-        `measure(scores, traffic)` computes the measures of many moves, and must not fall if the
-        score rises. By default, the measure is the score.  Of equal moves, the first one is
-        returned, or the one that `decide` chooses from a list in order.  If the lowest measure is
-        above `limit`, the result is any move or None.
+        None is returned if there is none. `measure(scores, traffic)` computes the measures of many
+        moves, and must not fall if the score rises. By default, the measure is the score. Of equal
+        moves, the first one is returned, or the one that `decide` chooses from their sorted list.
+        If the lowest measure is above `limit`, the result is any move or None.
         """
         searches = [
             RowSearch(scan, store, self._current, measure, budget) for scan, store in self._stores()
