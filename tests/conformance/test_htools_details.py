@@ -96,6 +96,45 @@ def test_primary_fails_n1_at_equality_once_a_secondary_is_replaced(
     assert ours(one) == theirs(one)
 
 
+ROLLING = """g|u|preferred||
+
+n1|16384|512|13312|204800|179200|8|M|u|1|red|N|0|1|1.0
+n2|16384|512|13312|204800|179200|8|N|u|1||N|0|1|1.0
+n3|16384|512|15872|204800|184320|8|N|u|1|red|N|0|1|1.0
+n4|16384|512|15872|204800|204800|8|N|u|1||N|0|1|1.0
+n5|16384|512|15872|204800|204800|8|N|u|1|red|N|0|1|1.0
+
+i0|512|5120|1|running|Y|n1|n3|drbd||1|-
+i1|512|5120|1|running|Y|n2||plain||1|-
+i2|512|5120|1|running|Y|n1||plain||1|-
+i3|512|5120|1|running|Y|n2|n3|drbd||1|-
+i4|512|5120|1|running|Y|n1||plain||1|-
+i5|512|5120|1|running|Y|n4||rbd||1|-
+i6|512|5120|1|running|Y|n1|n3|drbd||1|-
+i7|512|5120|1|running|Y|n2||plain||1|-
+i8|512|5120|1|running|Y|n1||plain||1|-
+i9|512|5120|1|running|Y|n2|n3|drbd||1|-
+
+
+"""
+
+
+@installed
+@pytest.mark.parametrize("options", ["", "--full-evacuation", "--offline-maintenance"])
+@pytest.mark.parametrize(
+    "words",
+    ["", "-O n2", "-O n4", "-O n2 -O n4", "--node-tags red", "--node-tags red -O n3",
+     "--one-step-only -O n2", "--skip-non-redundant", "--ignore-non-redundant -O n4"],
+)  # fmt: skip
+def test_moves_of_reboots_are_those_of_the_original(words: str, options: str) -> None:
+    """`hroller` also drains nodes between those that it reboots; with `--full-evacuation` twice."""
+    one = Case(
+        "hroller", ("-t", "c.data", "--print-moves", *words.split(), *options.split()),
+        {"c.data": ROLLING},
+    )  # fmt: skip
+    assert ours(one) == theirs(one)
+
+
 PLAIN = """g|u|preferred||
 
 n1|2000|0|1000|1000|700|4|N|u|1||N|0|1|1.0

@@ -28,11 +28,15 @@ from iallocator.planners.reboot.reboot import nodes_to_reboot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
-    from iallocator.model.instance import Instance
+    from iallocator.model.moves import Move
+    from iallocator.options.settings import Settings
+
+    Part = tuple[list[int], list[Move]]
+    """Nodes that are drained together, and the moves off them."""
 
     Graph = Sequence[Sequence[int]]
 
@@ -40,6 +44,9 @@ __all__ = ["run"]
 
 HEURISTICS = ("Dcolor", "Dsatur", "LF")
 """The names of the heuristics; of several equal results, the last one is used."""
+
+NO_CAPACITY = "Not enough capacity to move {}"
+"""The reason if instances of a kind do not fit on other nodes."""
 
 
 def run(given: Given) -> int:
@@ -77,40 +84,87 @@ def run(given: Given) -> int:
     own.n1 = "off"
     for node in cluster.nodes:
         node.migration = frozenset()  # hroller permits moves that migration tags forbid
-    planner = DrainPlanner(RebootContext(cluster, own, Deadline(None)), wanted)
-    groups: list[list[int]] = []
+    drained: list[Part] = []
     classes, lines = _classes(given, cluster, nodes)
     if given.loudness > 2:
         print(lines.pop(0))
     for one in classes:
-        groups += _parts(planner, one, cluster.instances, wanted.evacuate)
+        drained += _parts(cluster, one, own, wanted, bool(given.print_moves))
     for line in lines:
         print(line)
     master = next((node.index for node in cluster.nodes if node.name == source.master), -1)
-    groups = [sorted(group, key=lambda k: (k == master, k)) for group in groups]
-    groups.sort(key=lambda group: (master in group, -len(group)))
+    groups = [
+        (sorted((k for k in part if k in nodes), key=lambda k: (k == master, k)), moves)
+        for part, moves in drained
+    ]
+    groups = [one for one in groups if one[0]]
+    groups.sort(key=lambda one: (master in one[0], -len(one[0])))
     if not given.no_headers:
         print("'First Reboot Group'" if given.one_step_only else "'Node Reboot Groups'")
-    for group in groups[:1] if given.one_step_only else groups:
+    for group, moves in groups[:1] if given.one_step_only else groups:
         names_here = cluster.node_names(group)
         print("\n".join(names_here) if given.one_step_only else ",".join(names_here))
-        entries = planner.plan(group).entries if given.print_moves else []
-        for move in sorted((entry.move for entry in entries), key=lambda one: one.instance.order):
+        for move in sorted(moves, key=lambda one: one.instance.order):
             print(f"  {move.instance.name} {' '.join(cluster.node_names(move.after))}")
     return 0
 
 
 def _parts(
-    planner: DrainPlanner, nodes: Sequence[int], instances: Sequence[Instance], evacuate: bool
-) -> list[list[int]]:
-    """Divide `nodes` into parts, so that all of `instances` in a part fit on other nodes.
+    cluster: Cluster,
+    nodes: Sequence[int],
+    settings: Settings,
+    options: RebootOptions,
+    with_moves: bool,
+) -> list[Part]:
+    """Divide `nodes` into parts, so that all leaving instances of a part fit on other nodes.
 
-    `evacuate`: whether secondaries leave the nodes, too.
+    First, the nodes are divided by their instances without a secondary. With full evacuation, each
+    part is then divided by its other instances. Meanwhile, the instances without a secondary have
+    left the whole part, so their moves are listed with each of its smaller parts. The moves are []
+    unless `with_moves`.
 
     Raises
     ------
     ProgramError
         If the instances of a single node do not fit on other nodes.
+    """
+
+    def context() -> RebootContext:
+        return RebootContext(cluster, settings, Deadline(None))
+
+    alone = DrainPlanner(context(), options._replace(evacuate=False))
+    parts: list[Part] = []
+    for part in _drainable(alone, nodes, lambda _: NO_CAPACITY.format("non-redundant instances")):
+        moves = alone.plan(part).moves if with_moves or options.evacuate else []
+        if not options.evacuate:
+            parts.append((part, moves))
+            continue
+        emptied = context()
+        for move in moves:
+            move.apply(emptied.state)
+        mirrored = DrainPlanner(emptied, options._replace(single=IGNORED))
+
+        def obstacle(node: int, planner: DrainPlanner = mirrored) -> str:
+            held = (one for one in cluster.instances if one.needs_secondary)
+            if any(planner.lacks_memory(one, one.nodes[1]) for one in held if one.nodes[0] == node):
+                return "Failed to migrate instances off nodes"
+            return NO_CAPACITY.format("secondaries")
+
+        for smaller in _drainable(mirrored, part, obstacle):
+            more = mirrored.plan(smaller).moves if with_moves else []
+            parts.append((smaller, [*moves, *more] if with_moves else []))
+    return parts
+
+
+def _drainable(
+    planner: DrainPlanner, nodes: Sequence[int], obstacle: Callable[[int], str]
+) -> list[list[int]]:
+    """Divide `nodes` into parts that `planner` can drain; each node is in the first possible part.
+
+    Raises
+    ------
+    ProgramError
+        If a node cannot be drained alone, with the reason that `obstacle` returns for the node.
     """
     parts: list[list[int]] = []
     rest = list(nodes)
@@ -120,30 +174,20 @@ def _parts(
             if not planner.plan([*part, index]).reason:
                 part.append(index)
         if not part:
-            raise ProgramError(f"Error: {_obstacle(planner, rest[0], instances, evacuate)}")
+            raise ProgramError(f"Error: {obstacle(rest[0])}")
         parts.append(part)
         rest = [index for index in rest if index not in part]
     return parts
 
 
-def _obstacle(
-    planner: DrainPlanner, node: int, instances: Sequence[Instance], evacuate: bool
-) -> str:
-    """Return why not all of `instances` can leave `node`: failovers are checked first."""
-    mirrored = [one for one in instances if one.needs_secondary]
-    if evacuate and any(
-        planner.lacks_memory(one, one.nodes[1]) for one in mirrored if one.nodes[0] == node
-    ):
-        return "Failed to migrate instances off nodes"
-    name = planner.plan([node]).reason.split(" ")[0]
-    what = "secondaries" if name in {one.name for one in mirrored} else "non-redundant instances"
-    return f"Not enough capacity to move {what}"
-
-
 def _classes(
     given: Given, cluster: Cluster, nodes: Sequence[int]
 ) -> tuple[list[list[int]], list[str]]:
-    """Return `nodes` grouped by colour, and with ``-v`` lines about the heuristics."""
+    """Return nodes grouped by colour, and with ``-v`` lines about the heuristics.
+
+    As in hroller, the result has all nodes from the first to the last of `nodes`. So nodes that are
+    not rebooted are drained, too.
+    """
     lines: list[str] = []
     first = nodes[0]
     graph = _graph(cluster, nodes, not given.offline_maintenance)
@@ -170,8 +214,8 @@ def _classes(
     fewest = max(results[0][0])
     best = [colours for colours, _ in results if max(colours) == fewest][-1]
     classes: list[list[int]] = [[] for _ in range(fewest + 1)]
-    for index in nodes:
-        classes[best[index - first]].append(index)
+    for index, colour in enumerate(best, start=first):
+        classes[colour].append(index)
     return classes, lines
 
 

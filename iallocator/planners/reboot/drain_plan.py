@@ -204,6 +204,11 @@ class DrainPlan:
         self.homeless = False
         self.proved = False
 
+    @property
+    def moves(self) -> list[Move]:
+        """Return the moves of the entries."""
+        return [entry.move for entry in self.entries]
+
 
 def way_back(move: Move) -> Move:
     """Return the move that reverses `move`: the instance returns to the nodes `move.before`."""
