@@ -169,7 +169,7 @@ def is_stdout(path: str | None) -> bool:
 
 
 def check_writable(*paths: str | None) -> None:
-    """Report before long work that one of these files cannot be written.
+    """Report before long work that a file at one of `paths` cannot be written.
 
     None, "" and ``-`` are no files, and are ignored. A failure that happens after the check (a full
     disk, for example) is reported when the file is written.

@@ -68,7 +68,7 @@ def plan_for(
     )
 
     def balance(groups: Sequence[str]) -> list[PlanEntry]:
-        """Return the moves that balance these node groups."""
+        """Return the moves that balance the node groups called `groups`."""
         how = Balancing()
         how.tag_prefix, how.ignore_soft_errors = own.tag_prefix, own.ignore_soft_errors
         entries: list[PlanEntry] = []

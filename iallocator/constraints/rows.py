@@ -83,7 +83,10 @@ class ConstraintRows:
         raise NotImplementedError
 
     def add_to(self, program: Program, rows: Iterable[Row]) -> None:
-        """Add the bounds that `spare` cannot express; `rows` are all rows that choices use."""
+        """Add to `program` what `spare` cannot express: other bounds, variables and penalties.
+
+        `rows` are all rows that the choices of the program use.
+        """
 
 
 class PoolRows(ConstraintRows):

@@ -44,13 +44,13 @@ class _Term:
             self._cost += cost
 
     def broken(self, node: int) -> int:
-        """Return with how many of these members an instance on `node` violates the rule."""
+        """Return with how many of the counted members an instance on `node` violates the rule."""
         zones, by_zone = self._zones, self._by_zone
         near = sum(by_zone.get(zone, 0) for zone in zones.touching[zones.of[node]])
         return near if self._apart else self._total - near
 
     def cost(self, node: int) -> float:
-        """Return the penalty of the violations of an instance on `node` with these members."""
+        """Return the penalty of an instance on `node`: the costs of all violations with members."""
         if not self.broken(node):
             return 0.0
         zones, costs = self._zones, self._costs
@@ -177,9 +177,7 @@ def _soft_terms(member: Member, rule_counts: RuleCounts, domains: Domains) -> di
 
 
 def breaks(one: Member, other: Member, nodes: tuple[int, int], domains: Domains) -> Iterator[str]:
-    """Yield the failure domains in which `one` and `other`, on these two `nodes`, violate their
-    rule.
-    """
+    """Yield the failure domains in which `one` and `other`, on `nodes`, violate their rule."""
     apart = one.rule.kind == APART
     for domain in domains_between(one.domain, other.domain):
         if domains.zones(domain).share(*nodes) == apart:

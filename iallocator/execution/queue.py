@@ -113,7 +113,7 @@ class JobQueue(Protocol):
         """Return id of a job -> its status, for the jobs `ids`."""
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
-        """Wait until one of these jobs may have changed, for at most `seconds`."""
+        """Wait until one of the jobs `ids` may have changed, for at most `seconds`."""
 
     def set_priority(self, number: int, priority: int) -> None:
         """Change the priority of the job with the id `number`, if it has not begun.

@@ -125,7 +125,7 @@ class LuxiJobs:
             return {job_id: job_status(*row) for job_id, row in rows_by_job.items()}
 
     def wait(self, ids: Sequence[int], seconds: float) -> None:
-        """Wait until the first of these jobs changes its status, or for `seconds`."""
+        """Wait until the first of the jobs `ids` changes its status, or for `seconds`."""
         last = [self._last.get(ids[0])]
         arguments = [ids[0], ["status"], last, None, int(seconds)]
         try:

@@ -156,7 +156,7 @@ class Returning:
         return True
 
     def _back(self, jobs: Sequence[int]) -> None:
-        """Record that the nodes of these jobs are ready for instances again."""
+        """Record that the nodes of the jobs numbered `jobs` are ready for instances again."""
         if jobs:
             self._session.event("by hand", jobs=list(jobs))
         for number in jobs:

@@ -435,7 +435,7 @@ class Cluster:
         return next((i for i in self.instances if i.name == name), None)
 
     def node_names(self, indices: Sequence[int]) -> list[str]:
-        """Return the names of the nodes with these indices."""
+        """Return the names of the nodes with the given `indices`, in their order."""
         return [self.nodes[i].name for i in indices]
 
 

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
         """A simulation that restarts instances one by one, as far as exact search needs it."""
 
         def items(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
-            """Return all items that leave after `failure`, and the failed node of each."""
+            """Return the instances that leave after `failure`, with their failed node.
+
+            Instances that restart on one node together are in one list.
+            """
 
         def lost(self, failing: Sequence[Failure]) -> Collection[Failure]:
             """Return the failures of `failing` after which some instance cannot be restarted."""
@@ -77,7 +80,7 @@ class Loss:
         self.memory_least = memory_least
 
     def with_more(self, instances: float, memory: float) -> Loss:
-        """Return this loss increased by `instances` items and `memory` MiB."""
+        """Return this loss increased by a number of `instances`, and by `memory` MiB."""
         return Loss(
             self.instances + instances,
             self.instances_least + instances,
@@ -219,8 +222,9 @@ class Evacuation:
             self.others[index] = tuple(left)
 
     def item(self, node: int, members: Sequence[Instance]) -> Item:
-        """Return the item of `members`, which must leave the failed `node`: its needs, and its
-        bins.
+        """Return the amounts that `members` of the failed `node` need together, and their bins.
+
+        The result is an item of a packing problem, in which the bins are nodes.
         """
         memory = sum(i.memory for i in members if i.uses_memory)
         position = self.targets.position
@@ -349,7 +353,9 @@ class Evacuation:
 
 
 class EvacuationPart:
-    """Items of an evacuation, which are packed together; `members`: the instances of each item.
+    """A part of an evacuation that shares no node with other parts, as a packing problem.
+
+    `members`: for each item, its instances, which restart on one node together.
 
     Attributes
     ----------

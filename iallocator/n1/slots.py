@@ -250,7 +250,7 @@ class Queue:
         return known
 
     def leaving(self) -> Leaving:
-        """Return a fixed copy of the instances that now leave the failed nodes."""
+        """Return the instances that now leave the failed nodes; later changes do not affect it."""
         if self._leaving is None:
             count = self._runs[-1].count + len(self._more) if self._runs else 0
             need = self._runs[-1].need if self._runs else (0, 0)

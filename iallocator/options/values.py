@@ -82,12 +82,12 @@ class Numbers:
 
 
 def whole_between(lowest: int, highest: int = LARGEST_NUMBER) -> Numbers:
-    """Return a reader of whole numbers within these bounds, both included."""
+    """Return a reader of whole numbers from `lowest` to `highest`, both included."""
     return Numbers(lowest, highest, whole=True)
 
 
 def number_between(lowest: float, highest: float = LARGEST_NUMBER) -> Numbers:
-    """Return a reader of decimal numbers within these bounds, both included."""
+    """Return a reader of decimal numbers from `lowest` to `highest`, both included."""
     return Numbers(lowest, highest, whole=False)
 
 

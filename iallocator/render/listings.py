@@ -164,7 +164,7 @@ def _made_moves(document: Json, page: Page) -> None:
 
 
 def outcomes(document: Json, facts: Json, page: Page) -> None:
-    """Add how many cases passed, and how many answers were stored."""
+    """Add to `page` how many cases passed and failed, and how many answers were stored."""
     changed = [f"{count} {status}" for status, count in document["changed"].items() if count]
     stored = f" ({', '.join(changed)})" if changed else ""
     ended = ", interrupted" if document["interrupted"] else ""

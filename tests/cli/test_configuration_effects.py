@@ -33,7 +33,10 @@ def option_named(command: str, name: str) -> Option:
 
 
 def overrides_file(command: str, name: str) -> bool:
-    """Return whether the fixed arguments for the option contain it, which would override a file."""
+    """Return whether the command line of the option's case sets the option, too.
+
+    The command line would override a configuration file.
+    """
     words = {word.partition("=")[0] for word in EFFECTS[command, name].words}
     return not words.isdisjoint(option_named(command, name).names)
 

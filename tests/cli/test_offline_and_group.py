@@ -48,7 +48,7 @@ BOTH = [
 
 
 def output_of(command: str, document: Json, *options: str, folder: Path, capsys: Capture) -> str:
-    """Return the output of `command` on `document` with these options."""
+    """Return the output of `command` with `options` for the cluster in `document`."""
     file = folder / "document.json"
     file.write_bytes(as_bytes(document))
     asked = ("-I", str(file)) if command == "ask" else (str(file),)

@@ -119,7 +119,7 @@ def fixture(path: str) -> Json:
 
 
 def with_request(document: Json, **request: Any) -> Json:
-    """Return `document` with a request that has these members."""
+    """Return `document` with a request that has the members `request`."""
     return document | {"request": request}
 
 

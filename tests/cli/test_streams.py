@@ -26,7 +26,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 
 def closing(*streams: str) -> dict[str, Any]:
-    """Return the arguments for starting a process without these streams."""
+    """Return the arguments of `subprocess` that start a program without some of its streams."""
     numbers = [STREAMS.index(stream) for stream in streams]
 
     def close() -> None:

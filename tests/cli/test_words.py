@@ -34,7 +34,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def output_of(*words: object) -> str:
-    """Return the stdout of a command with these arguments."""
+    """Return what the program prints to stdout with the arguments `words`."""
     done = run(*map(str, words))
     assert done.returncode in (0, 1)
     return done.stdout.decode()

@@ -95,7 +95,7 @@ def _evacuated(rng: Random, document: Json) -> list[str]:
 
 
 def _places(instance: Json, mode: str) -> list[str]:
-    """Return the nodes of an instance that an evacuation of this mode concerns."""
+    """Return the nodes of `instance` in the roles that an evacuation with `mode` concerns."""
     places: list[str] = instance["nodes"]
     return {"primary-only": places[:1], "secondary-only": places[1:]}.get(mode, places)
 

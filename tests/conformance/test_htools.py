@@ -152,7 +152,7 @@ def test_command_line_is_read_as_by_the_original(words: str) -> None:
 
 
 def hail_case(message: str, *options: str) -> Case:
-    """Return a call of hail with the text `message` and these options."""
+    """Return a call of hail with `options` and a file that contains `message`."""
     return Case("hail", (*options, "request.json"), {"request.json": message})
 
 

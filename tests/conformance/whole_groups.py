@@ -278,7 +278,7 @@ def _machines(rng: Random, counts: Sequence[int]) -> list[Machine]:
 
 
 def _case(rng: Random, kind: str, counts: Sequence[int], most: int, down: float) -> Case:
-    """Return a random cluster with these numbers of nodes in its groups.
+    """Return a random cluster; `counts` has the number of nodes of each group.
 
     `most` is the highest number of instances, `down` the probability that one node is offline.
     """

@@ -57,7 +57,7 @@ class FakeCluster:
     held: list[QueuedJob] = field(default_factory=list)
 
     def submit(self, opcodes: Sequence[Json]) -> int:
-        """Add a job with these opcodes to the queue, and return its ID."""
+        """Add a job with `opcodes` to the queue, and return its ID."""
         job_id = 100 + len(self.jobs)
         self.jobs[job_id] = QueuedJob([dict(code) for code in opcodes])
         waiting = sum(job.status == "queued" for job in self.jobs.values())

@@ -126,7 +126,7 @@ class RapiResources:
 
 @pytest.fixture(autouse=True)
 def _without_pauses(own_locks: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test not pause between two queries of a job, nor in the places of `own_locks`."""
+    """Skip the pauses between two queries of a job, and those that `own_locks` skips."""
     monkeypatch.setattr("iallocator.execution.queue_access.pause", lambda seconds: None)
 
 

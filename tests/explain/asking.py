@@ -13,7 +13,7 @@ __all__ = ["explained", "only_decision"]
 
 
 def explained(request: Json, *options: str) -> Explanation:
-    """Return the explanation of `request` with these options."""
+    """Return the explanation of the answer to `request` with `options`."""
     settings = Settings()
     parse(options, settings, COMMON)
     return explain(as_bytes(request), settings)

@@ -63,7 +63,7 @@ class Talk:
 
 
 def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
-    """Return the bytes of an HTTP response with these headers and body."""
+    """Return the bytes of an HTTP response with `status`, `headers` and `body`."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 

@@ -219,7 +219,7 @@ def test_fields_of_wrong_types_are_reported_in_one_line_or_accepted(
 
 
 def start(*words: str, script: str = "") -> subprocess.Popen[bytes]:
-    """Start the program with these arguments in a separate process."""
+    """Start the program with the arguments `words` in a separate process."""
     command = [sys.executable, "-c", script] if script else COMMAND
     pipe = subprocess.PIPE
     return subprocess.Popen(

@@ -50,7 +50,7 @@ def spec(**members: int) -> Spec:
 
 
 def policy(*intervals: tuple[Spec, Spec], templates: tuple[str, ...] | None = None) -> Policy:
-    """Return a policy of these intervals; by default, it accepts every instance."""
+    """Return a policy with `intervals` of sizes; without any, it accepts all usual sizes."""
     usual = (spec(), spec(memory=9999, cpus=99, disk=99999, disks=16, spindles=99))
     found = [Interval(low, high) for low, high in intervals or (usual,)]
     return Policy(found) if templates is None else Policy(found, templates=templates)
@@ -60,7 +60,7 @@ def cluster(
     nodes: int = 2, tags: tuple[str, ...] = (), node_tags: tuple[tuple[str, ...], ...] = (),
     instances: tuple[Instance, ...] = (),
 ) -> Cluster:  # fmt: skip
-    """Return nodes of one group, called node1, node2, ..., each with these tags."""
+    """Return nodes of one group, called node1, node2, ...; `node_tags` has the tags of each."""
     group = Group(0, "uuid-default", "default", policy())
     made = [
         Node(f"node{k + 1}", group, memory=NodeMemory(8192, free=8192),

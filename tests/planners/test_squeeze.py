@@ -78,7 +78,7 @@ def test_squeeze_with_option_all_moves_instances_that_are_not_auto_balanced(tmp_
 
 
 def text_cluster_of(*instances: str) -> str:
-    """Return two nodes, the first one the master, with these instances, as text."""
+    """Return the text file of two nodes, the first one the master, with lines of `instances`."""
     node = "|4096|0|4096|1000|1000|8|{}|uuid|1|"
     ends = "1,1,0,0,0,1;99999,64,9999999,16,8,12|ext|4.0|32.0"
     parts = [

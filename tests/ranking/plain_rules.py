@@ -1,4 +1,4 @@
-"""Apply rules 3 and 4 of Pacemaker's strategies to one node at a time."""
+"""Choose the node of an instance by Pacemaker's strategies, with one node compared at a time."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_allocations_with_a_memory_ratio_equal_brute_force(template: str) -> Non
         most = {n: max(reserved[n].values(), default=0) for n in free}
 
         def keeps(node: str, free_then: float, reserve: float) -> bool:
-            """Return whether `node` keeps N+1 with these MiB (free, reserved), or failed before."""
+            """Return whether `node` keeps N+1 with the free and reserved MiB, or failed before."""
             return free_then > reserve or free[node] <= most[node]  # noqa: B023
 
         expected = [n for n in free if free[n] > asked and keeps(n, free[n] - asked, most[n])]

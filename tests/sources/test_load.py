@@ -22,7 +22,7 @@ ZSTD = b"\x28\xb5\x2f\xfd\x00"
 
 
 def loaded(*words: object) -> Source:
-    """Return the source of the cluster that these arguments select."""
+    """Return the source of the cluster that the arguments `words` select."""
     settings = Settings()
     positional = parse([str(word) for word in words], settings)
     return load(settings, positional, READING)

@@ -181,7 +181,7 @@ def test_evacuation_falls_back_to_groups_with_access_to_the_pool() -> None:
 
 
 def volume_groups(*free: int, disk: int = 0) -> Json:
-    """Return nodes with these free MiB in the volume group fast, and no other capacity."""
+    """Return nodes with `free` MiB in the volume group fast, and `disk` MiB of free disk."""
     return cluster(
         len(free),
         changes={
@@ -195,7 +195,7 @@ def volume_groups(*free: int, disk: int = 0) -> Json:
 
 
 def on_fast(*sizes: int) -> Json:
-    """Return disks of these MiB in the volume group fast."""
+    """Return disks of `sizes` (MiB) in the volume group fast."""
     return {"disks": [{"size": size, "vg": "fast", "spindles": 1} for size in sizes]}
 
 

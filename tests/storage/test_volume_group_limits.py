@@ -49,7 +49,7 @@ def takes(free: dict[str, int], needed: Counter[str]) -> bool:
 
 
 def total_of(disks: list[Json], template: str) -> int:
-    """Return the request member ``disk_space_total`` for these disks."""
+    """Return the member ``disk_space_total`` of a request for `disks`, in MiB."""
     return sum(needs(disks, template).values())
 
 
@@ -258,7 +258,10 @@ def test_make_room_moves_disks_between_their_volume_groups() -> None:
 
 
 def several_groups(sizes: dict[str, dict[str, int]], residents: dict[str, Json]) -> Json:
-    """Return nodes of 6000 MiB of memory with these volume groups, and instances on them."""
+    """Return nodes of 6000 MiB of memory with volume groups, and the instances `residents`.
+
+    `sizes`: name of a node -> its volume groups -> their total MiB.
+    """
     document = cluster(len(sizes), memory=6000, cpus=64, instances=residents)
     for name, groups in sizes.items():
         node = document["nodes"][name]

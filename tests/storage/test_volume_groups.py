@@ -19,7 +19,7 @@ from .test_pools import places
 
 
 def groups(lvm: int | None = None, **others: int | None) -> Json:
-    """Return members of a node that list these volume groups with their free MiB."""
+    """Return the member of a node with its volume groups and their free MiB; lvm only if given."""
     named = {**({} if lvm is None else {"lvm": lvm}), **others}
     listed = [{"name": name, "total": 9000, "free": free} for name, free in named.items()]
     return {"volume_groups": listed}
@@ -32,7 +32,7 @@ def two_of_three(**instances: Json) -> Json:
 
 
 def disks(*placed: tuple[int, str]) -> list[Json]:
-    """Return disks of these MiB in these volume groups; "" names none."""
+    """Return a disk for each (MiB, volume group) in `placed`; "" stands for no volume group."""
     return [{"size": size, **({"vg": vg} if vg else {})} for size, vg in placed]
 
 

@@ -17,5 +17,5 @@ def rejection(raw: bytes) -> str:
 
 
 def good(**members: Any) -> bytes:
-    """Return a valid document with these members in its request."""
+    """Return a valid document with `members` added to its request."""
     return as_raw({**base("modern", "allocate"), **members})

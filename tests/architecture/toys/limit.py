@@ -74,7 +74,7 @@ class _Limit(Toy):
 
 
 def limit(changes: Changes) -> Toy:
-    """Return a toy limit with these changes."""
+    """Return the toy limit that `changes` add to a copy of the project."""
     folders = ("iallocator", "schemas", "docs/reference")
     return _Limit("constraint", "limit_paths.py", changes, most_files=4, folders=folders)
 

@@ -183,7 +183,7 @@ def _by_hand(found: Json) -> list[str]:
 
 
 def _still_running(run: Runner, nodes: list[str]) -> Iterator[str]:
-    """Yield the instances that a reboot of these nodes would stop."""
+    """Yield the instances that a reboot of `nodes` would stop."""
     for name, one in run.cluster.instances().items():
         if one.nodes[0] in nodes:
             yield f"{name} still runs on {one.nodes[0]}, which is to be rebooted"

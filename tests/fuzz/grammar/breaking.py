@@ -46,7 +46,7 @@ def _spots(value: Any, found: list[Spot]) -> list[Spot]:
 
 
 def _spot(rng: Random, document: Json, *kinds: type) -> Spot | None:
-    """Return a random place with a value of one of these types; None if there is none."""
+    """Return a random place in `document` with a value of one of the types `kinds`, or None."""
     found = [
         (holder, key)
         for holder, key in _spots(document, [])
