@@ -122,7 +122,7 @@ def available() -> bool:
 
 
 def problem(seed: int) -> Problem:
-    """Return the random problem with this seed, with 40 to 85 % of all memory in use."""
+    """Return the random problem of `seed`, with 40 to 85 % of all memory in use."""
     rng = Random(f"pacemaker/{seed}")
     nodes, capacity = rng.randint(3, 6), 12
     now, then = [capacity] * nodes, [capacity] * nodes

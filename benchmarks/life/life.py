@@ -162,7 +162,7 @@ def live(
     outage: float = OUTAGE,
     observer: Observer | None = None,
 ) -> Outcome:
-    """Return the result of the life with this seed and number of requests.
+    """Return the result of the life with `seed` and a number of `requests`.
 
     With `mends`, the cluster is also balanced after every failure and repair. `outage` is the share
     of the life for which a failed node is offline.

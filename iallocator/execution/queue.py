@@ -96,7 +96,7 @@ class JobQueue(Protocol):
     singly: bool
 
     def able(self, opcode: Json) -> bool:
-        """Return whether the queue accepts opcodes of this kind."""
+        """Return whether the queue accepts opcodes of the kind of `opcode`."""
 
     def submit(self, jobs: Sequence[Sequence[Json]]) -> list[int | str]:
         """Submit jobs, lists of opcodes; return for each its id, or the reason of its rejection.

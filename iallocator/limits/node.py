@@ -72,7 +72,7 @@ ABANDONED = RoleLimits(*(check for check in SECONDARY.checks if check.reason != 
 
 
 class LimitSet:
-    """A choice of the limits to enforce; the constants below are the choices in use."""
+    """A choice of the limits to enforce: which limits are left out."""
 
     __slots__ = ("name", "no_worse", "spares_soft", "spares_unforced")
 

@@ -147,7 +147,7 @@ class Queue:
         return bool(self._runs)
 
     def start(self, *primaries: Iterable[Instance]) -> None:
-        """Build the queue from the primaries of each node of the failure."""
+        """Set the queue of restarts to the `primaries` of the failed nodes, given node by node."""
         self._take(
             sorted(
                 self._entry(one, place)

@@ -155,7 +155,7 @@ def _exactly_shown(
 def fill_offer(
     offer: GroupSolution, context: Context, evaluator: Evaluator, placements: GroupPlacements
 ) -> None:
-    """Record in `offer` these `placements`, their ranks, and the rejections."""
+    """Record in `offer` the `placements` of its group, their ranks, and the rejections."""
     names, settings = context.cluster.node_names, evaluator.settings
     offer.placements = [(placements.score(placed), names(placed[1])) for placed in placements.best]
     offer.penalties = [placements.penalty(placed) for placed in placements.best]

@@ -133,7 +133,7 @@ class Candidates:
         """Compute and keep all scores, unless they are too many; the caller will read all."""
 
     def known_scores(self, placements: Collection[tuple[int, ...]]) -> list[float] | None:
-        """Return the scores of these feasible placements; None if a look-up would be slow."""
+        """Return the scores of feasible `placements`; None if a look-up would be slow."""
         return None
 
     def best_of_nodes(self, rejected: Collection[tuple[int, ...]]) -> dict[int, NodeBest]:

@@ -127,7 +127,7 @@ class VarianceSums:
         raise NotImplementedError
 
     def keep(self, rows: Truths) -> None:
-        """Drop all rows except those that are true in `rows`."""
+        """Keep only the rows for which `rows` has True."""
         self._squares = self._squares.compress(rows, axis=1)
         self._mean = self._mean.compress(rows, axis=1)
         self._there = self._there.compress(rows, axis=1)
@@ -449,7 +449,7 @@ class BatchScores:
         x[:, places] = self._variances.add(self._next, best, x.take(places, axis=1))
 
     def keep(self, rows: Truths) -> None:
-        """Drop all rows except those that are true in `rows`."""
+        """Keep only the rows for which `rows` has True."""
         self._rest = None if self._rest is None else self._rest.compress(rows, axis=1)
         self._x = self._x.compress(rows, axis=1)
         self._variances.keep(rows)

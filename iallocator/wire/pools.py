@@ -240,9 +240,9 @@ def _named_by_disks(instance: Instance, raw: Raw, usual: Pool | None) -> tuple[o
 def _reported(nodes: Sequence[Node], access: Sequence[NodePools | None]) -> list[Pool]:
     """Return the pools to which the free disk of nodes refers: ``lvm``, and one volume group.
 
-    If there is only one volume group, it is that group. If there are several and ``lvm`` is not one
-    of them, it is the group with the disk sizes of the node itself, on every node that reports the
-    group.
+    If nodes report one volume group, it is that one. If they report several, and ``lvm`` is not one
+    of them, it is the group of which every node that reports it has the total and free size equal
+    to those of its disk.
     """
     known = [(node, one) for node, one in zip(nodes, access) if one is not None]
     named = {pool for _, one in known for pool in one.pools}

@@ -48,7 +48,7 @@ class Cache(NamedTuple):
 
 
 def derived_values(file: str, test: str) -> list[Cache]:
-    """Return a cache for each call of `derived` in `file`; a broken one never counts changes."""
+    """Return a cache for each call of `derived` in `file`; a broken one is never renewed."""
     source = (PACKAGE / file).read_bytes()
     lines = [0]
     for text in source.splitlines(keepends=True):

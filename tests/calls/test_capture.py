@@ -47,12 +47,12 @@ class Plugin:
         return status, output.out, output.err
 
     def kept(self, number: int, kind: str) -> bytes:
-        """Return the content of the file `kind` of the call with this number."""
+        """Return the content of the file `kind` of call number `number`."""
         raw = (self.calls / f"{number:06}.{kind}").read_bytes()
         return gzip.decompress(raw) if kind.endswith(".gz") else raw
 
     def call(self, number: int) -> dict[str, Any]:
-        """Return the facts that were recorded at the end of the call with this number."""
+        """Return the facts that were recorded at the end of call number `number`."""
         found: dict[str, Any] = json.loads(self.kept(number, "call.json"))
         return found
 

@@ -106,7 +106,7 @@ def machines_of(rng: Random, count: int) -> list[Machine]:
 
 
 def cluster_text(seed: int, kind: str) -> str:
-    """Return a random cluster of 3 to 4 nodes with storage of this kind, as text."""
+    """Return a random cluster of 3 to 4 nodes with storage of `kind`, as a text file."""
     rng = Random(f"bounds {seed} {kind}")
     machines = machines_of(rng, rng.randint(3, 4))
     homes = generate(rng, machines, STORAGE[kind], rng.randint(2, 3 + 2 * (kind != "drbd")))

@@ -486,7 +486,7 @@ FOLDER = "rapi"
 
 
 def case(number: int, program: str = "") -> Case:
-    """Return the command line with this number, of any program or of `program`."""
+    """Return the random command line number `number`, of any program or of `program`."""
     rng = Random(f"htools/{number}")
     chosen = rng.choice(FREQUENT)
     program = program or chosen

@@ -54,10 +54,11 @@ def comparable(document: Json) -> bool:
 
 
 def ranked_otherwise(document: Json) -> bool:
-    """Return whether lost allocations rank a group, in iallocator or in hail.
+    """Return whether iallocator or hail ranks a group by lost allocations.
 
-    iallocator does this for every dedicated group. hail does it if all allocatable groups are
-    dedicated, and therefore also if no group is allocatable; then it does not test N+1 either.
+    iallocator ranks every group with exclusive storage on all nodes so. hail does if all
+    allocatable groups are of this kind, and therefore also if no group is allocatable; then it does
+    not test N+1 either.
     """
     groups = document["nodegroups"]
     dedicated = {uuid: _is_dedicated(document, uuid) for uuid in groups}

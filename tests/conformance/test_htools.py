@@ -293,7 +293,7 @@ def test_wrong_answer_of_rapi_is_reported_as_by_the_original(part: str) -> None:
 @installed
 @pytest.mark.parametrize("program", ["hbal", "hroller", "hsqueeze", "hscan", "hail"])
 def test_file_that_cannot_be_written_is_reported_as_by_the_original(program: str) -> None:
-    """A file that cannot be written is reported as by the original program, after its name."""
+    """A file that cannot be written is reported in the words of the original program."""
     files = {"c.data": FULL, "r.json": json.dumps(document(1, "allocate"))}
     files |= {f"rapi/{name}.json": json.dumps(value) for name, value in rapi_answers().items()}
     words = {

@@ -79,7 +79,10 @@ def test_only_nodes_that_pass_n1_are_checked_for_the_policy() -> None:
 def test_primary_fails_n1_at_equality_once_a_secondary_is_replaced(
     free: int, options: str, down: str
 ) -> None:
-    """`hbal` counts a primary without free memory beyond its reserve once its instance changes."""
+    """`hbal` decides as the original whether a node with just the reserved memory free fails N+1.
+
+    The result changes when an instance of the node gets another secondary.
+    """
     rows = [
         f"n1|1000|{900 - free}|{free}|1000|800|4|N|u|1||N|0|1|1.0",
         f"n2|1000|0|900|1000|700|4|{down}|u|1||N|0|1|1.0",

@@ -143,7 +143,7 @@ class FakeQueue:
         """Do nothing: the queue has no priorities."""
 
     def cancel(self, number: int) -> None:
-        """Cancel the job with this number."""
+        """Cancel the job with the given number."""
         self._trip("cancel")
         self.cluster.cancel(number)
 

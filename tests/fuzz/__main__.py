@@ -31,7 +31,7 @@ DAMAGERS: dict[str, Callable[[int], Case]] = {"values": make, "grammar": grammar
 
 
 def examine(number: int, damager: str = "values") -> list[str]:
-    """Return the errors of the case with this number, made by a damager."""
+    """Return the errors of case `number` of the damager called `damager`."""
     case = DAMAGERS[damager](number)
     done = run(case)
     return complaints(case, done) or broken_relations(case, done, number)

@@ -88,7 +88,7 @@ def _texts() -> tuple[str, ...]:
 
 
 def make(number: int) -> Case:
-    """Return the case with this number."""
+    """Return the random case number `number`; equal numbers give equal cases."""
     rng = Random(f"fuzz/{number}")
     build = rng.choice((_request, _request, _request, _explain, _planner, _planner, _text, _spec))
     return build(rng, f"{build.__name__[1:]} {number}")

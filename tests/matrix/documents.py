@@ -13,7 +13,7 @@ NAMES = ("web", "db", "queue")
 
 
 def tagged(seed: int) -> Json:
-    """Return the generated document with this seed, with tags on nodes and instances."""
+    """Return the document generated from `seed`, with tags on nodes and instances."""
     rng = Random(f"tagged/{seed}")
     found = document(seed, rng.choice(KINDS))
     names = list(found["nodes"])

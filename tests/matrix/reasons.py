@@ -473,7 +473,10 @@ def table() -> Iterator[str]:
 
 
 def _listed(paths: Collection[str]) -> str:
-    """Return names of paths in one text; a request under every strategy is listed once."""
+    """Return the names of paths in one text.
+
+    A request of which the paths under every strategy are included is listed once, with ``(*)``.
+    """
     plain = [p for p in paths if "," not in p]
     whole = {p for p in plain if {f"{p}, {s}" for s in STRATEGIES} <= set(paths)}
     ranked = {p for p in paths if "," in p and p.partition(",")[0] in whole}

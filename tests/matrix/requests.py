@@ -98,7 +98,7 @@ def relocate(kind: str, split: bool) -> Scenario:
 
 
 def evacuate(mode: str) -> Any:
-    """Return a function that builds a scenario of an evacuation in this mode."""
+    """Return a function that builds a scenario of an evacuation with the mode `mode`."""
 
     def build(kind: str, split: bool) -> Scenario:
         scenario = moving_scenario(kind, split)

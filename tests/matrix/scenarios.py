@@ -79,7 +79,7 @@ class Scenario:
         return self.instance("subject")
 
     def node(self, name: str) -> Json:
-        """Return the node of the document with this name."""
+        """Return the node called `name` in the document."""
         found: Json = self.document["nodes"][name]
         return found
 

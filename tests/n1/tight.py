@@ -48,7 +48,7 @@ def context_of(document: Json, mode: str) -> Case:
 
 
 def tight(seed: int, mode: str) -> Case:
-    """Return the random case with this seed and N+1 mode."""
+    """Return the random case of `seed` with the N+1 mode `mode`."""
     return context_of(document(Random(f"tight/{seed}")), mode)
 
 

@@ -362,7 +362,10 @@ def test_capacity_without_an_online_node_fails() -> None:
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 def test_capacity_out_of_time_reports_it_for_each_mode(template: str) -> None:
-    """The time limit of capacity applies to both counts together, and both report it."""
+    """The time limit of capacity applies to both its counts together: standard and tiered.
+
+    Both report that the time was up.
+    """
     spec = "--simulate=p,60,4t,256g,32"
     done = subprocess.run(
         [sys.executable, "-m", "iallocator", "capacity", "--json", "--time-limit=0.05", spec,

@@ -168,7 +168,7 @@ def test_forecast_equals_a_batch_in_the_same_order(seed: int, tmp_path: Path) ->
 
 
 def _order(asked: list[Json], number: int) -> Any:
-    """Yield the requests in the order with this number, again and again."""
+    """Yield the requests in the order number `number`, again and again."""
     rng = Random(number)
     while True:
         yield from rng.sample(asked, len(asked))

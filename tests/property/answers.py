@@ -27,7 +27,7 @@ MOVES = ("relocate", "node-evacuate", "change-group")
 
 @lru_cache(maxsize=2000)
 def seeded(seed: int, kind: str) -> Json:
-    """Return the generated document with this seed, which must not be changed."""
+    """Return the document generated from `seed`; callers must not change it."""
     return document(seed, kind)
 
 

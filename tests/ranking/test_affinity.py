@@ -41,7 +41,7 @@ def rooms(count: int, **changes: Json) -> Json:
 
 
 def room(value: float, level: str | None = None, **members: Any) -> Json:
-    """Return a system key named room with this value, by default with the weight 100."""
+    """Return a system key named room with `value`, by default with the weight 100."""
     key = {"class": "system", "name": "room", "value": value, "weight": 100, **members}
     return key if level is None else {"level": level, **key}
 

@@ -138,7 +138,7 @@ if TYPE_CHECKING:
 
 
 class Bound:
-    """The instances that can only move at once in the initial state of `context`.
+    """Sets of instances that constraints force, in the initial state, to move at the same time.
 
     Attributes
     ----------
@@ -196,7 +196,10 @@ class Bound:
         return relations is None or relations.sites_of(before) != relations.sites_of(after)
 
     def _may_separate(self, names: Sequence[str]) -> bool:
-        """Return whether `names` violate their constraints, or have overlapping domains."""
+        """Return whether `names` may be in different failure domains at some time.
+
+        That is so if they violate their constraints now, or if failure domains overlap.
+        """
         assert self._relations is not None
         domains = self._relations.domains
         kinds = {m.domain for name in names for m in self._relations.rule_members(name)}

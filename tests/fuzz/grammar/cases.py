@@ -19,7 +19,7 @@ PLACES = (sources.text, sources.live, sources.simulated, sources.through_luxi)
 
 
 def make(number: int) -> Case:
-    """Return the case with this number."""
+    """Return the random case number `number`; equal numbers give equal cases."""
     rng = Random(f"grammar/{number}")
     build = rng.choice(
         (_request, _request, _request, _request, _explain, _planner, _planner, _planner, _elsewhere,

@@ -33,7 +33,7 @@ def _mode(scenario: Scenario, mode: str, before: str) -> Iterator[None]:
 
 @feature("N+1 no-new")
 def n1_no_new(scenario: Scenario) -> Iterator[None]:
-    """Set N+1 to `no-new`; the tested instance on the node `best` breaks a tolerated failure."""
+    """Set N+1 to `no-new`; with the tested instance on `best`, a failure is no longer tolerated."""
     yield from _mode(scenario, "no-new", before="off")
 
 
