@@ -16,9 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-__all__ = ["SIGNALS", "run"]
+__all__ = ["STOP_SIGNALS", "run"]
 
-SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
+STOP_SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 """The signals after which the program stops its work and prints what it has found."""
 
 _seen: list[int] = []
@@ -92,7 +92,7 @@ def _reserve_stdout() -> None:
 
 
 def _on_signal(handler: object) -> None:
-    for number in SIGNALS:
+    for number in STOP_SIGNALS:
         _signal.signal(number, handler)
 
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from iallocator.options.table import CommandSettings, Option
 
 __all__ = [
-    "CAMPAIGN", "COMMANDS", "LISTS_GROUP", "OLD_NAMES", "PLAN", "PLANNERS", "PLANS", "PURPOSES",
-    "READS_ITSELF", "SETS_OFFLINE", "UNMEASURED", "Row", "check_command", "commands_with",
-    "find_command", "form_of", "options_of", "settings_of", "shown_name", "unknown_command",
+    "CAMPAIGN", "COMMANDS", "LISTS_GROUP", "OLD_NAMES", "PLAN", "PLANNER_MODULE", "PLANS",
+    "PURPOSES", "READS_ITSELF", "SETS_OFFLINE", "UNMEASURED", "Row", "check_command",
+    "commands_with", "find_command", "form_of", "options_of", "settings_of", "shown_name",
+    "unknown_command",
 ]  # fmt: skip
 
 ASK, SEE, PLAN, OPERATE, DEVELOP = "ask", "see", "plan", "operate", "develop"
@@ -43,7 +44,11 @@ HTOOLS = {
 }  # fmt: skip
 """A program of htools -> the command line that replaces it."""
 
-PLANNERS, OTHERS, MAINTENANCE = "planner_options", "other_options", "maintenance_options"
+PLANNER_MODULE, OTHER_MODULE, MAINTENANCE_MODULE = (
+    "planner_options",
+    "other_options",
+    "maintenance_options",
+)
 """The names of the modules with the options of commands."""
 
 READS_ITSELF = "reads-itself"
@@ -125,99 +130,99 @@ PLANNED = ("original", "planned")
 COMMANDS = {
     "ask": Row(
         ASK, "answer a question about placement, and explain the answer",
-        OTHERS, "explain", "explanation", traits=[READS_ITSELF],
+        OTHER_MODULE, "explain", "explanation", traits=[READS_ITSELF],
     ),
     "balance": Row(
         PLAN, "plan moves that fix violated constraints and balance load",
-        PLANNERS, "plans", "plan", states=("original", "balanced"), traits=[LISTS_GROUP],
+        PLANNER_MODULE, "plans", "plan", states=("original", "balanced"), traits=[LISTS_GROUP],
     ),
     "balance-groups": Row(
         PLAN, "plan moves that balance groups on shared storage",
-        PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
+        PLANNER_MODULE, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "capacity": Row(
         ASK, "compute how many more instances fit",
-        PLANNERS, "capacity", "capacity", states=("tiered", "standard"),
+        PLANNER_MODULE, "capacity", "capacity", states=("tiered", "standard"),
     ),
     "check": Row(
         SEE, "report what is wrong, and whether balancing would help",
-        PLANNERS, "check", "check", states=("original", "balanced"),
+        PLANNER_MODULE, "check", "check", states=("original", "balanced"),
     ),
     "compress": Row(
         PLAN, "plan moves that empty a whole group",
-        PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
+        PLANNER_MODULE, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "config": Row(
         SEE, "show the effective settings, with their origins",
-        OTHERS, "show", "settings", request="optional", traits=[UNMEASURED],
+        OTHER_MODULE, "show", "settings", request="optional", traits=[UNMEASURED],
     ),
     "constraints": Row(
         SEE, "list the constraints on placements, with their origins",
-        OTHERS, "show", "constraints", request="optional",
+        OTHER_MODULE, "show", "constraints", request="optional",
         traits=[SETS_OFFLINE],
     ),
     "explain": Row(
         ASK, "explain the answer to a request",
-        OTHERS, "explain", "explanation", request="needed", traits=[READS_ITSELF],
+        OTHER_MODULE, "explain", "explanation", request="needed", traits=[READS_ITSELF],
     ),
     "history": Row(
         SEE, "list captured calls, or the moves of steady balancing",
-        OTHERS, "show", "calls", traits=[READS_ITSELF],
+        OTHER_MODULE, "show", "calls", traits=[READS_ITSELF],
     ),
     "maintain": Row(
         OPERATE, "take nodes through maintenance, group by group",
-        MAINTENANCE, "maintain", "campaign", states=("original", "maintained"),
+        MAINTENANCE_MODULE, "maintain", "campaign", states=("original", "maintained"),
         traits=[SETS_OFFLINE, CAMPAIGN],
     ),
     "make-room": Row(
         PLAN, "plan the few moves after which a request fits",
-        PLANNERS, "plans", "plan", request="optional", states=("original", "roomy"),
+        PLANNER_MODULE, "plans", "plan", request="optional", states=("original", "roomy"),
         traits=[SETS_OFFLINE],
     ),
     "metrics": Row(
         SEE, "write health and free capacity as metrics for Prometheus",
-        PLANNERS, "metrics", "metrics", traits=[SETS_OFFLINE],
+        PLANNER_MODULE, "metrics", "metrics", traits=[SETS_OFFLINE],
     ),
     "place": Row(
         PLAN, "plan a new placement of all instances, as Pacemaker does",
-        PLANNERS, "plans", "plan", request="optional", states=("original", "placed"),
+        PLANNER_MODULE, "plans", "plan", request="optional", states=("original", "placed"),
         traits=[SETS_OFFLINE],
     ),
     "reboot": Row(
         OPERATE, "plan which nodes to reboot together, and the moves",
-        PLANNERS, "plans", "reboots", states=("original", "rebooted"), traits=[SETS_OFFLINE],
+        PLANNER_MODULE, "plans", "reboots", states=("original", "rebooted"), traits=[SETS_OFFLINE],
     ),
     "redistribute": Row(
         PLAN, "plan moves between groups that make each group healthy",
-        PLANNERS, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
+        PLANNER_MODULE, "plans", "plan", states=PLANNED, traits=[SETS_OFFLINE],
     ),
     "repair": Row(
         OPERATE, "repair instances with offline nodes, as tags allow",
-        OTHERS, "repair", "repairs", traits=[SETS_OFFLINE],
+        OTHER_MODULE, "repair", "repairs", traits=[SETS_OFFLINE],
     ),
     "replay": Row(
         DEVELOP, "run stored requests again, and compare the answers",
-        OTHERS, "replay", "outcomes", traits=[READS_ITSELF],
+        OTHER_MODULE, "replay", "outcomes", traits=[READS_ITSELF],
     ),
     "report": Row(
         SEE, "write the state of a cluster as a page for a browser",
-        OTHERS, "show", "health", traits=[SETS_OFFLINE],
+        OTHER_MODULE, "show", "health", traits=[SETS_OFFLINE],
     ),
     "rescue": Row(
         OPERATE, "rescue the instances of a dead node: fence, fail over",
-        PLANNERS, "rescue", "rescue", states=("original", "rescued"),
+        PLANNER_MODULE, "rescue", "rescue", states=("original", "rescued"),
     ),
     "show": Row(
         SEE, "show a cluster, its settings, its rules, or a page",
-        OTHERS, "show", "cluster", traits=[SETS_OFFLINE],
+        OTHER_MODULE, "show", "cluster", traits=[SETS_OFFLINE],
     ),
     "snapshot": Row(
         DEVELOP, "write clusters to files, for planners and htools",
-        OTHERS, "snapshot", "files", traits=[READS_ITSELF],
+        OTHER_MODULE, "snapshot", "files", traits=[READS_ITSELF],
     ),
     "squeeze": Row(
         PLAN, "plan which nodes to power down, or to power on",
-        PLANNERS, "plans", "plan", states=("original", "squeezed"),
+        PLANNER_MODULE, "plans", "plan", states=("original", "squeezed"),
         traits=[LISTS_GROUP, SETS_OFFLINE],
     ),
 }  # fmt: skip

@@ -240,7 +240,7 @@ WHERE["affinity_overhead"] = (
     {"place": "placement keys do not count there", "": BY_SCORE},
 )
 
-AFFINITY = ("initial_msav", "msav_steps", "seed")
+AFFINITY_TARGETS = ("initial_msav", "msav_steps", "seed")
 WHERE |= {
     target: (
         REQUESTS | INTERGROUP,
@@ -251,7 +251,7 @@ WHERE |= {
             "": BY_SCORE,
         },
     )
-    for target in AFFINITY
+    for target in AFFINITY_TARGETS
 }
 WHERE["final_msav"] = (
     REQUESTS | INTERGROUP | {"make-room"},

@@ -6,7 +6,7 @@ from iallocator import __version__
 from iallocator.commands import (
     COMMANDS,
     PLAN,
-    PLANNERS,
+    PLANNER_MODULE,
     Row,
     commands_with,
     form_of,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_command"]
 
-UNDO = Row(PLAN, "", PLANNERS, "plans", "plan", states=("original", "undone"))
+UNDO = Row(PLAN, "", PLANNER_MODULE, "plans", "plan", states=("original", "undone"))
 """The row for ``--undo`` of any command that plans moves: another plan, with the same options."""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lists_of", "respond", "show_state", "state_after"]
 
-BEFORE, AFTER = "pre-ialloc", "post-ialloc"
+BEFORE_ENDING, AFTER_ENDING = "pre-ialloc", "post-ialloc"
 """Endings of the names of the files with the states before and after a request."""
 
 
@@ -42,17 +42,19 @@ def respond(raw: bytes, settings: Settings, heard: Heard | None = None, path: st
         answered.
     """
     if settings.save_cluster:
-        check_writable(f"{settings.save_cluster}.{BEFORE}", f"{settings.save_cluster}.{AFTER}")
+        check_writable(
+            f"{settings.save_cluster}.{BEFORE_ENDING}", f"{settings.save_cluster}.{AFTER_ENDING}"
+        )
     cluster, request = read(raw, settings, path)
     if heard is not None:
         heard(cluster, request)
     before = State(cluster)
     show_state(before, settings, "Initial")
-    _save(before, settings, "before", BEFORE)
+    _save(before, settings, "before", BEFORE_ENDING)
     reply = decide(cluster, request, settings)
     after = state_after(cluster, request, reply.success, reply.result)
     show_state(after, settings, "Final")
-    _save(after, settings, "after", AFTER)
+    _save(after, settings, "after", AFTER_ENDING)
     return reply
 
 

@@ -143,7 +143,7 @@ NODE_FIELDS: dict[str, tuple[str, Show]] = {
 }
 """Name of a field -> its title, and the function for its value."""
 
-LEFT = frozenset({"status", "name", "fqdn", "group", "plist", "slist", "peermap", "ptags"})
+LEFT_ALIGNED = frozenset({"status", "name", "fqdn", "group", "plist", "slist", "peermap", "ptags"})
 """The fields with values that are aligned to the left."""
 
 
@@ -177,7 +177,7 @@ def node_table(
     return {
         "titles": [NODE_FIELDS[name][0] for name in names],
         "rows": [[str(cell) for cell in row] for row in rows],
-        "left": [name in LEFT for name in names],
+        "left": [name in LEFT_ALIGNED for name in names],
         "any_width": backwards,
     }
 

@@ -34,17 +34,9 @@ if TYPE_CHECKING:
     from iallocator.planners.result import PlanResult
 
 __all__ = [
-    "METRICS",
-    "campaign_metrics",
-    "capacity_metrics",
-    "forecast_metrics",
-    "health_metrics",
-    "job_metrics",
-    "plan_metrics",
-    "request_metrics",
-    "rescue_metrics",
-    "source_metrics",
-    "unresponsive_nodes_metric",
+    "METRIC_DESCRIPTIONS", "campaign_metrics", "capacity_metrics", "forecast_metrics",
+    "health_metrics", "job_metrics", "plan_metrics", "request_metrics", "rescue_metrics",
+    "source_metrics", "unresponsive_nodes_metric",
 ]  # fmt: skip
 
 GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
@@ -58,7 +50,7 @@ class Description(NamedTuple):
     help: str
 
 
-METRICS = {
+METRIC_DESCRIPTIONS = {
     "info": Description(GAUGE, "The name of the cluster and the version of iallocator; always 1."),
     "read_timestamp_seconds": Description(
         GAUGE, "When the cluster was read, in seconds since 1970."
@@ -155,7 +147,7 @@ Sample = tuple["Mapping[str, str]", float]
 
 def _metric(name: str, samples: Iterable[Sample]) -> Json:
     """Return a metric as plain data."""
-    kind, text = METRICS[name]
+    kind, text = METRIC_DESCRIPTIONS[name]
     rows = [{"labels": dict(labels), "value": value} for labels, value in samples]
     return {"name": PREFIX + name, "type": kind, "help": text, "samples": rows}
 
@@ -311,7 +303,7 @@ def request_metrics(calls: Iterable[LoggedCall]) -> list[Json]:
         for name, count in COUNT.findall(one.answer) if one.outcome != "success" else ():
             rejected[name] += int(count)
         reason = max(rejected, key=rejected.__getitem__, default="")
-        counts[one.kind, OUTCOMES.get(one.outcome, one.outcome), reason] += 1
+        counts[one.kind, OUTCOME_LABELS.get(one.outcome, one.outcome), reason] += 1
         seconds.setdefault(one.kind, []).append(one.seconds)
     if not counts:
         return []
@@ -331,7 +323,7 @@ def request_metrics(calls: Iterable[LoggedCall]) -> list[Json]:
 COUNT = re.compile(r"\b(Fail[A-Za-z0-9]+): (\d+)")
 """A pattern for a reason and its count in ``info``, such as ``FailMem: 2``."""
 
-OUTCOMES = {"success": "answered", "failed": "rejected"}
+OUTCOME_LABELS = {"success": "answered", "failed": "rejected"}
 """Outcome of a call -> the word for it in metrics, if the word is another one."""
 
 

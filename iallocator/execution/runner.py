@@ -41,7 +41,7 @@ __all__ = ["Watch", "Waves", "carry_out", "ready"]
 POLL_SECONDS = 2.0
 """The longest wait for a change in the queue, in seconds."""
 
-RESULT_WORDS = {DONE: "done", PENDING: "taken back", REJECTED: "not done"}
+STEP_RESULT_WORDS = {DONE: "done", PENDING: "taken back", REJECTED: "not done"}
 
 
 class Watch:
@@ -83,7 +83,7 @@ class Watch:
                     continue
                 members = {"status": status.status, "why": status.why, "begun": status.begun}
                 session.event("ended", job=job.number, **members, done=status.done)
-                word = RESULT_WORDS.get(record.state, "failed")
+                word = STEP_RESULT_WORDS.get(record.state, "failed")
                 session.report_state(job.number, word + (f": {record.why}" if record.why else ""))
             elif (status.begun or status.status == RUNNING) and not record.begun:
                 record.begun = True

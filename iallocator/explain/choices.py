@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHOSEN_AS_NEW",
-    "TOGETHER",
+    "PLACED_TOGETHER",
     "choice_of",
     "chosen_together",
     "entries_of",
@@ -70,7 +70,7 @@ def choice_of(
     if exactly is not None:
         groups = [exactly.report, *(g for g in groups if g.uuid != exactly.group.uuid)]
         for group in groups[1:]:
-            group.comparison = TOGETHER
+            group.comparison = PLACED_TOGETHER
     answer = groups[0].placements[0] if exactly or usable else None
     if answer is not None and exactly is None:
         compared = between_groups(offers.order, cluster, groups[:usable])
@@ -141,7 +141,7 @@ def _compared(first: GroupReport, group: GroupReport, by_order: str = "") -> tup
     return f"{what} higher by {other.total - mine.total:.8f}", True
 
 
-N1_MODES = {
+N1_MODE_NOTES = {
     "strict": "N+1 is strict: every node failure must be tolerated, whatever its cause is.",
     "no-new": "N+1 ignores failures that are not tolerated already.",
     "off": "Global N+1 is not checked.",
@@ -151,7 +151,7 @@ N1_MODES = {
 MARKS = ("; placed together by exact search", "; optimal: score")
 """The clauses in ``info`` of a response which mean that nodes of instances were chosen together."""
 
-TOGETHER = "Its place was chosen together with those of the others, not by its own rank."
+PLACED_TOGETHER = "Its place was chosen together with those of the others, not by its own rank."
 
 CHOSEN_AS_NEW = (
     "Chosen as for a new instance: scores run over all nodes, and what it uses now is still in use."
@@ -186,8 +186,8 @@ def option_notes(settings: Settings) -> list[str]:
     notes = []
     if settings.ignore_soft_errors:
         notes.append("Soft limits are not checked.")
-    if settings.n1 in N1_MODES:
-        notes.append(N1_MODES[settings.n1])
+    if settings.n1 in N1_MODE_NOTES:
+        notes.append(N1_MODE_NOTES[settings.n1])
     return notes
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from iallocator.errors import assert_never
 from iallocator.explain.choices import (
     CHOSEN_AS_NEW,
-    TOGETHER,
+    PLACED_TOGETHER,
     choice_of,
     chosen_together,
     entries_of,
@@ -27,7 +27,7 @@ from iallocator.explain.choices import (
 )
 from iallocator.explain.explanation import Decision, StepReport
 from iallocator.explain.facts import GroupReport, NodeReport
-from iallocator.explain.survey import LEFT, exclusions
+from iallocator.explain.survey import EVACUATED_NODE, exclusions
 from iallocator.ganeti.opcodes import job
 from iallocator.model.moves import places_after
 from iallocator.model.templates import DRBD
@@ -103,7 +103,7 @@ def _new(request: Allocate, noted: Recorder, taken: Taken | None, notes: list[st
     for choice in choices:
         if any(one is group_response for one in choice.group_responses):
             return choice_of(cluster, choice, notes, {})
-    return choice_of(cluster, choices[0], [*notes, TOGETHER], {}, group_response)
+    return choice_of(cluster, choices[0], [*notes, PLACED_TOGETHER], {}, group_response)
 
 
 def _batch(request: MultiAllocate, noted: Recorder, response: Json) -> list[Decision]:
@@ -227,7 +227,7 @@ class Moves:
         before = every[: every.index(instance.name)]
         decision.notes += order_note([name for name in before if self._first[name].outcome.best])
         if self._together and not rejected:
-            decision.notes.append(TOGETHER)
+            decision.notes.append(PLACED_TOGETHER)
 
         if rejected and request.may_leave_group(done.instance):
             self._elsewhere(decision, done)
@@ -299,7 +299,7 @@ class Moves:
         left = self._noted.left
         for index, name in zip(group.nodes, self._cluster.node_names(group.nodes)):
             why = exclusions(self._cluster.nodes[index], None)
-            why += [LEFT] if index in left else []
+            why += [EVACUATED_NODE] if index in left else []
             if not why and index in instance.nodes:
                 why = ["holds it now"]
             report.nodes.append(NodeReport(name, why))

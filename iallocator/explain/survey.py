@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from iallocator.placement.trace import TracedEvaluator
     from iallocator.placement.what_if import KnownNodes
 
-__all__ = ["LEFT", "Survey", "counted", "exclusions"]
+__all__ = ["EVACUATED_NODE", "Survey", "counted", "exclusions"]
 
-LEFT = "is to be evacuated"
+EVACUATED_NODE = "is to be evacuated"
 RESTRICTED = "not in the list of nodes to which the request is restricted"
 
 STAYS = {
@@ -97,7 +97,7 @@ class Survey:
         """Return why a node of the group is not tested."""
         reasons = exclusions(self._cluster.nodes[index], None)
         if index in self._left and self._kind != "exchange":
-            return [*reasons, LEFT]
+            return [*reasons, EVACUATED_NODE]
         present = self._instance.nodes
         if self._kind != "new" and index in present:
             words = STAYS[self._kind]

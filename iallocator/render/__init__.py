@@ -21,11 +21,11 @@ __all__ = ["DRAWING", "PAGE", "RENDERERS", "TEXT", "drawing_of", "pages_of", "te
 TEXT, PAGE, DRAWING = "text", "page", "drawing"
 """The media: plain text, a page for a browser, and a drawing of the steps as SVG or DOT."""
 
-PLAN = {TEXT: "plan:plan", PAGE: "page.plan_page:plan", DRAWING: "drawing:graph"}
+PLAN_RENDERERS = {TEXT: "plan:plan", PAGE: "page.plan_page:plan", DRAWING: "drawing:graph"}
 
 RENDERERS = {
     "calls": {TEXT: "listings:calls"},
-    "campaign": {**PLAN, TEXT: "campaign:campaign"},
+    "campaign": {**PLAN_RENDERERS, TEXT: "campaign:campaign"},
     "capacity": {TEXT: "capacity:capacity", PAGE: "page.capacity_page:capacity"},
     "check": {TEXT: "checkup:check", PAGE: "page.check_page:check"},
     "cluster": {TEXT: "listings:cluster", PAGE: "page.check_page:report"},
@@ -39,9 +39,9 @@ RENDERERS = {
     "health": {PAGE: "page.check_page:report"},
     "metrics": {TEXT: "metrics:metrics"},
     "outcomes": {TEXT: "listings:outcomes"},
-    "plan": PLAN,
-    "reboots": {**PLAN, TEXT: "plan:reboots"},
-    "rescue": {**PLAN, TEXT: "plan:rescue"},
+    "plan": PLAN_RENDERERS,
+    "reboots": {**PLAN_RENDERERS, TEXT: "plan:reboots"},
+    "rescue": {**PLAN_RENDERERS, TEXT: "plan:rescue"},
     "repairs": {TEXT: "plan:repairs", PAGE: "page.plan_page:repairs"},
     "settings": {TEXT: "listings:settings"},
 }

@@ -22,7 +22,7 @@ __all__ = ["campaign", "campaign_lines"]
 DRAIN_STEP = "drain"
 """The kind of a step that drains a node."""
 
-AFTER = {
+AFTER_WORDS = {
     "back": "the instances return",
     "stay": "the instances stay where they are",
     "balance": "the node groups are balanced",
@@ -89,7 +89,8 @@ def campaign_lines(plan: Json) -> list[str]:
         f"{many(nodes, 'node')} to maintain in {many(len(groups), 'group')}, "
         f"{many(away + after, 'move')}, {copied:.1f} GiB copied, "
         f"about {duration_words(campaign['estimated_seconds'])}",
-        f"After each group, {AFTER[campaign['after_group']]} (--after {campaign['after_group']})",
+        f"After each group, {AFTER_WORDS[campaign['after_group']]} "
+        f"(--after {campaign['after_group']})",
     ]
     return lines if groups else lines[:1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.errors import many
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, Table, numeric
-from iallocator.render.words import REASONS
+from iallocator.render.words import REASON_WORDS
 from iallocator.units import GIB
 
 TYPE_CHECKING = False
@@ -74,7 +74,9 @@ def capacity(document: Json, facts: Json, page: Page) -> None:
             page.say(bound[0].upper() + bound[1:])
         if run["closest"]:
             page.say(f"Closest candidate: {run['closest']}")
-        meanings = [f"{name}: {words}" for name, words in REASONS.items() if name in run["end"]]
+        meanings = [
+            f"{name}: {words}" for name, words in REASON_WORDS.items() if name in run["end"]
+        ]
         if meanings:
             page.say("; ".join(meanings), tone="faint")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iallocator.errors import FEW_NAMES, MOST_NAMES
 from iallocator.render.table import Page, Table, numeric, options_for_more
-from iallocator.render.words import STATISTICS
+from iallocator.render.words import STATISTIC_WORDS
 from iallocator.reply import MOST_WARNINGS
 
 TYPE_CHECKING = False
@@ -202,7 +202,7 @@ def score_words(group: Json, page: Page) -> str:
     text += f"if nodes differed by one instance at most, it would be about {page.score(reference)}."
     largest = _largest(group)
     if largest:
-        text += f" {largest[0]} is {largest[1]} of it: {STATISTICS[largest[0]]}."
+        text += f" {largest[0]} is {largest[1]} of it: {STATISTIC_WORDS[largest[0]]}."
     return text
 
 

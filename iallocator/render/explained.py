@@ -16,7 +16,7 @@ from iallocator.explain.facts import PENALTY, scored
 from iallocator.names import domain_of
 from iallocator.render.plan import add_transition
 from iallocator.render.table import ALL_DIGITS, Column, Table, numeric, words_for_more
-from iallocator.render.words import REASONS, RESULT_WORDS, STATISTICS
+from iallocator.render.words import REASON_WORDS, RESULT_WORDS, STATISTIC_WORDS
 from iallocator.reply import few_details
 from iallocator.tolerances import SCORE_DECIMALS
 
@@ -257,7 +257,7 @@ MOST_EQUAL_NODES = 12
 FEWEST_LISTED_NODES = 4
 """The fewest nodes with one result that are listed, if there are enough."""
 
-TONES = {NODE_ANSWER: "good", NODE_POSSIBLE: "", NODE_NOT_ASKED: "faint"}
+NODE_RESULT_TONES = {NODE_ANSWER: "good", NODE_POSSIBLE: "", NODE_NOT_ASKED: "faint"}
 
 
 def add_nodes(page: Page, group: Json, instance: str) -> None:
@@ -268,7 +268,7 @@ def add_nodes(page: Page, group: Json, instance: str) -> None:
         page.say(f"Out: {obstacle}", tone="bad")
     if failures:
         counts = [
-            f"{number} × {reason} ({REASONS.get(reason, '')})"
+            f"{number} × {reason} ({REASON_WORDS.get(reason, '')})"
             for reason, number in failures.items()
         ]
         total = group["successes"] + sum(failures.values())
@@ -293,7 +293,7 @@ def add_nodes(page: Page, group: Json, instance: str) -> None:
             )
             most = page.most(usual, len(of_result))
             listed = of_result if len(of_result) <= most else of_result[: most - 1]
-            tone = TONES.get(result, "bad")
+            tone = NODE_RESULT_TONES.get(result, "bad")
             word = RESULT_WORDS.get(result, result)
             for row, why in listed:
                 table.add(row["node"], word, *map(page.rounded, why[:1] or [""]), tone=tone)
@@ -434,7 +434,7 @@ def add_comparison(page: Page, answer: Json, rival: Json, comparison: Json) -> N
     page.table(table)
     if equal:
         page.say(f"equal in both, shown with -v: {', '.join(equal)}", tone="faint")
-    zero = sorted(comparison["zero"], key=list(STATISTICS).index)
+    zero = sorted(comparison["zero"], key=list(STATISTIC_WORDS).index)
     if zero:
         page.say(f"0 everywhere: {', '.join(zero)}", tone="faint")
 
@@ -446,7 +446,8 @@ def _named(page: Page, statistics: Sequence[Json]) -> str:
         one for one in statistics if abs(one["difference"]) >= NAMED_DIFFERENCE_SHARE * total
     ][:3]
     return "; ".join(
-        f"{one['name']} {_number(page, abs(one['difference']))} ({STATISTICS.get(one['name'], '')})"
+        f"{one['name']} {_number(page, abs(one['difference']))} "
+        f"({STATISTIC_WORDS.get(one['name'], '')})"
         for one in largest
     )
 

@@ -6,7 +6,7 @@ import time
 
 from iallocator.errors import FEW_NAMES, many
 from iallocator.render.table import Table, numeric
-from iallocator.render.words import STATISTICS
+from iallocator.render.words import STATISTIC_WORDS
 from iallocator.units import GIB
 
 TYPE_CHECKING = False
@@ -57,7 +57,9 @@ def cluster(document: Json, facts: Json, page: Page) -> None:
     for term in document["terms"]:
         value = term["term"] / term["weight"]
         weight, adds = f"x{term['weight']:g}", page.score(term["term"])
-        table.add(term["name"], page.score(value), weight, adds, STATISTICS.get(term["name"], ""))
+        table.add(
+            term["name"], page.score(value), weight, adds, STATISTIC_WORDS.get(term["name"], "")
+        )
     page.table(table, indent=0)
     score = page.score(document["score"])
     if page.hail or len(document["groups"]) < 2:

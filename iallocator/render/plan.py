@@ -20,18 +20,8 @@ if TYPE_CHECKING:
     from iallocator.render.table import Page
 
 __all__ = [
-    "COUNTED",
-    "MOST_NAMED_NODES",
-    "SUMS",
-    "SUM_OF_GROUPS",
-    "WELL",
-    "add_transition",
-    "kept_nodes",
-    "plan",
-    "reboots",
-    "repairs",
-    "rescue",
-    "switched_nodes",
+    "COUNTED_COMMANDS", "MOST_NAMED_NODES", "OBJECTIVE_SUMS", "SUM_OF_GROUPS", "WELL",
+    "add_transition", "kept_nodes", "plan", "reboots", "repairs", "rescue", "switched_nodes",
 ]  # fmt: skip
 
 WELL = "Verified: no order of the steps that was tried breaks a limit"
@@ -40,7 +30,7 @@ WELL = "Verified: no order of the steps that was tried breaks a limit"
 SUM_OF_GROUPS = "Sum of the groups' scores"
 """The name of the sum of the scores of groups, which is not the score of the whole cluster."""
 
-SUMS = {
+OBJECTIVE_SUMS = {
     "redistribute": "Instances on offline nodes and nodes that fail N+1",
     "compress": "Instances in the chosen group",
     "balance-groups": "Standard deviations of the groups' relative load, added up",
@@ -50,7 +40,7 @@ SUMS = {
 SHOWN_HEALTHY, SHOWN_BROKEN = "Healthy", "Broken"
 """States of an instance in `repair`."""
 
-COUNTED = frozenset({"redistribute", "compress"})
+COUNTED_COMMANDS = frozenset({"redistribute", "compress"})
 """The commands that lower a number of instances."""
 
 ACTIONS = {
@@ -150,13 +140,13 @@ def _sums(plan: Json, page: Page) -> list[str]:
         sums.append(f"{out} instance{'s' * (out != 1)} stay{'s' * (out == 1)} out")
     if moves or placed is not None:
         before, after = (plan["scores"][moment] for moment in ("before", "after"))
-        if plan["command"] in COUNTED:
+        if plan["command"] in COUNTED_COMMANDS:
             texts = f"{before:.0f}", f"{after:.0f}"
         else:
             texts = page.scores(before, after)
         several = len(plan.get("groups", ())) > 1 and not page.hail
         usual = SUM_OF_GROUPS if several else "Score"
-        sums.append(f"{SUMS.get(plan['command'], usual)}: {texts[0]} -> {texts[1]}")
+        sums.append(f"{OBJECTIVE_SUMS.get(plan['command'], usual)}: {texts[0]} -> {texts[1]}")
     sums += filter(None, [quality_words(plan, page.score)])
     if "reason" in plan:
         sums.append(f"The plan ends here: {plan['reason']}")
@@ -262,14 +252,14 @@ def _gib(mib: float) -> str:
 Cell = tuple[Column, str]
 """A column of a table, and the text of one row in this column."""
 
-RESOURCES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+RESOURCE_COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "memory": ("memory GiB", _gib),
     "disk": ("disk GiB", _gib),
     "cpu": ("cpus", "{:.12g}".format),
 }
 """Key of a resource -> its title with the unit, and the function from a value to text."""
 
-COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+GROUP_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("state", "state", str),
     ("repaired", "repaired", _yes),
     ("used", "used", _gib),
@@ -303,11 +293,11 @@ def _groups(page: Page, plan: Json) -> None:
 def _group_cells(one: Json, parts: Mapping[str, list[str]], page: Page) -> list[Cell]:
     """Return the columns and texts of a group's facts, without its name and the reason."""
     cells: list[tuple[Column, str]] = []
-    for name, title, text in COLUMNS:
+    for name, title, text in GROUP_COLUMNS:
         if name in parts:
             above = f"load {name}" if name in ("before", "after") else title
             for part in parts[name]:
-                head, form = RESOURCES[part] if above == title else (part, "{:.3f}".format)
+                head, form = RESOURCE_COLUMNS[part] if above == title else (part, "{:.3f}".format)
                 value = "-" if one[name] is None else form(one[name][part])
                 cells.append((Column(head, True, above), value))
         elif name in one:
@@ -327,7 +317,7 @@ def _moves(page: Page, plan: Json, facts: Json) -> None:
         return
     page.heading("Moves")
     left_out = {"steps" if page.hail else HBAL}
-    if plan["command"] in COUNTED:
+    if plan["command"] in COUNTED_COMMANDS:
         left_out.add("score then")
     columns = [one for one in MOVE_COLUMNS if one[0].title not in left_out]
     table = Table(*(column for column, _ in columns))

@@ -24,7 +24,7 @@ __all__ = [
     "numeric", "option_for_all", "wants_colour", "words_for_more",
 ]  # fmt: skip
 
-TONES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
+TONE_CODES = {"head": "1", "good": "32", "bad": "31", "faint": "2"}
 """Tone of a text -> the attribute that a terminal shows it with (a code of ANSI escapes)."""
 
 COLUMN_GAP = "  "
@@ -535,7 +535,7 @@ class Page:
     def _paint(self, text: str, tone: str) -> str:
         if not (self._colour and tone and text):
             return text
-        return f"\x1b[{TONES[tone]}m{text}\x1b[0m"
+        return f"\x1b[{TONE_CODES[tone]}m{text}\x1b[0m"
 
 
 REPEATED_COLUMNS = 2

@@ -6,9 +6,9 @@ from iallocator.constraints.table import REASONS as LIMITS
 from iallocator.scoring import metrics
 from iallocator.units import HOUR
 
-__all__ = ["GAINS", "REASONS", "RESULT_WORDS", "STATISTICS", "duration_words"]
+__all__ = ["GAINS", "REASON_WORDS", "RESULT_WORDS", "STATISTIC_WORDS", "duration_words"]
 
-STATISTICS = {
+STATISTIC_WORDS = {
     **{statistic.name: statistic.more for statistic in metrics.STATISTICS},
     "penalty": "soft constraints are violated",
 }
@@ -17,7 +17,7 @@ STATISTICS = {
 GAINS = {statistic.name: statistic.less for statistic in metrics.STATISTICS}
 """Statistic -> the improvement of the cluster that decreases the statistic, in words."""
 
-REASONS = {
+REASON_WORDS = {
     **{name: words for name, words in LIMITS.items() if name != "FailSpindles"},
     "FailSpindles": LIMITS["FailSpindles"],
     "FailStrategy": "rejected by the strategy",

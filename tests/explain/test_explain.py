@@ -13,7 +13,7 @@ from iallocator.cli import answer
 from iallocator.explain.explanation import Decision, Explanation, differences
 from iallocator.explain.facts import PENALTY, GroupReport
 from iallocator.explain.survey import Survey, counted
-from iallocator.render.words import STATISTICS as WORDS
+from iallocator.render.words import STATISTIC_WORDS as WORDS
 from iallocator.scoring.metrics import STATISTICS
 from tests.builders import (
     Json,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from iallocator.compat.hail import HAIL_IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.text_errors import complain_of_file, simulation_error, text_error
-from iallocator.documents.lists import LEFT, NODE_FIELDS, USUAL, instance_table, node_rows
+from iallocator.documents.lists import LEFT_ALIGNED, NODE_FIELDS, USUAL, instance_table, node_rows
 from iallocator.documents.lists import decimal as decimal_of
 from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
@@ -429,7 +429,7 @@ def node_list(state: State, fields: str | bool, group: Group | None = None) -> s
     return "".join(
         f" {line}\n"
         for line in table(
-            lines, [name in LEFT and name not in INSTANCE_LIST_FIELDS for name in chosen]
+            lines, [name in LEFT_ALIGNED and name not in INSTANCE_LIST_FIELDS for name in chosen]
         )
     )
 

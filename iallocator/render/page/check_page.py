@@ -108,13 +108,17 @@ def _headline(counts: Mapping[str, int], late: int, facts: Json) -> tuple[str, s
     return ", ".join(largest) + more, "bad"
 
 
-SINGULAR = {"nodes and instances": "node or instance", "nodes": "node", "instances": "instance"}
+SINGULAR_WORDS = {
+    "nodes and instances": "node or instance",
+    "nodes": "node",
+    "instances": "instance",
+}
 """Plural at the beginning of a description of findings -> its singular."""
 
 
 def _of_kind(count: int, words: str) -> str:
     """Return a count and its findings: ``2 nodes with ...``, or ``1 node with ...``."""
-    for several, one in SINGULAR.items():
+    for several, one in SINGULAR_WORDS.items():
         if count == 1 and words.startswith(several):
             rest = words.removeprefix(several).replace(" that violate ", " that violates ")
             return f"1 {one}{rest}"
@@ -150,18 +154,18 @@ def _failures(failures: Json | None, page: PageView) -> None:
         late = f"{unknown} were not analysed because the check ended early" if unknown else ""
         intro = f"{sets['survived']} of {sets['count']} sets are tolerated; the others:"
         empty = "No set that is not tolerated was found." if late else "Every set is tolerated."
-        grid = Grid(*LOST, intro=f"{late}; {intro}" if late else intro, empty=empty)
+        grid = Grid(*LOSS_COLUMNS, intro=f"{late}; {intro}" if late else intro, empty=empty)
         for one in sets["losing"]:
             grid.add(*_lost(", ".join(one["nodes"]), one, page))
         page.table("joint", title, grid)
     if domains is not None:
-        grid = Grid(*LOST, intro="All nodes of a domain fail at once.")
+        grid = Grid(*LOSS_COLUMNS, intro="All nodes of a domain fail at once.")
         for one in domains:
             grid.add(*_lost(one["domain"], one, page))
         page.table("domains", "If a failure domain fails", grid)
 
 
-LOST = "What fails", "Result", "Instances that cannot be restarted", numeric("Their memory")
+LOSS_COLUMNS = "What fails", "Result", "Instances that cannot be restarted", numeric("Their memory")
 
 
 def _lost(name: str, one: Json, page: PageView) -> tuple[Cell | str, ...]:

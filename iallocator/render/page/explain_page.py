@@ -16,7 +16,7 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.table import Page, numeric
-from iallocator.render.words import RESULT_WORDS, STATISTICS
+from iallocator.render.words import RESULT_WORDS, STATISTIC_WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["explanation"]
 COMPARED_STATES = ("before", "answer", "other")
 """Keys of the placements with compared contributions to the score: present, answer, another."""
 
-TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
+NODE_TONES = {"answer": "good", "refused": "bad", "not asked": "faint"}
 """Result for a node -> the tone of its cell."""
 
 
@@ -105,7 +105,7 @@ def _comparison(other: Json, page: PageView) -> Grid:
     for one in sorted(other["statistics"], key=lambda one: -abs(one["difference"])):
         tone = "good" if one["difference"] > 0 else "bad" if one["difference"] < 0 else ""
         grid.add(
-            Cell(STATISTICS[one["name"]], one["name"]),
+            Cell(STATISTIC_WORDS[one["name"]], one["name"]),
             f"\N{MULTIPLICATION SIGN}{one['weight']:g}",
             *(score_cell(one[f"contribution_{at}"]) for at in COMPARED_STATES),
             Cell(signed(one["difference"]) or "0", tone=tone, sort=one["difference"]),
@@ -134,7 +134,7 @@ def _nodes(group: Json, page: PageView) -> Grid:
             page.strong(node["node"]),
             Cell(
                 RESULT_WORDS.get(node["result"], node["result"]),
-                tone=TONES.get(node["result"], ""),
+                tone=NODE_TONES.get(node["result"], ""),
             ),
             Cell(page.without_domain(printable(text_page.rounded("; ".join(node["reasons"]))))),
         ]

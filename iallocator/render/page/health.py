@@ -17,7 +17,7 @@ from iallocator.render.page.view import (
     signed,
 )
 from iallocator.render.table import numeric
-from iallocator.render.words import STATISTICS
+from iallocator.render.words import STATISTIC_WORDS
 from iallocator.tolerances import LEAST_SCORE
 
 TYPE_CHECKING = False
@@ -238,7 +238,7 @@ def statistic_grid(before: Sequence[Json], after: Sequence[Json] | None) -> Grid
         change = now["term"] - was["term"]
         tone = "good" if change < -SMALLEST_SEEN else "bad" if change > SMALLEST_SEEN else "faint"
         cells = [
-            Cell(STATISTICS[was["name"]], was["name"]),
+            Cell(STATISTIC_WORDS[was["name"]], was["name"]),
             Cell(f"\N{MULTIPLICATION SIGN}{was['weight']:g}"),
             score_cell(was["term"]),
         ]

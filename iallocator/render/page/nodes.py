@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from iallocator.render.page.view import PageView
 
 __all__ = [
-    "RESOURCES", "Meter", "NodeLine", "NodesView", "add_nodes", "load_of", "marks_of",
+    "METER_TITLES", "Meter", "NodeLine", "NodesView", "add_nodes", "load_of", "marks_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
 
-RESOURCES = ("Memory", "Disk", "Virtual cpus", "Spindles")
+METER_TITLES = ("Memory", "Disk", "Virtual cpus", "Spindles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +92,15 @@ def add_nodes(
         key=lambda row: (-load_of(row[1][0]), natural(row[1][0]["name"])),
     )
     lines = [_line(k, row, (marks or {}).get(row[0]["name"], ""), page) for k, row in rows]
-    used = [k for k in range(len(RESOURCES)) if any(line.meters[k] for line in lines)]
+    used = [k for k in range(len(METER_TITLES)) if any(line.meters[k] for line in lines)]
     lines = [
         NodeLine(one.index, one.name, one.group, one.marks, one.loads, one.counts,
                  [one.meters[k] for k in used], one.changed)
         for one in lines
     ]  # fmt: skip
-    titles = [RESOURCES[k] for k in used]
+    titles = [METER_TITLES[k] for k in used]
     changed = sum(line.changed for line in lines)
-    charts = [_chart(RESOURCES[k], k, states) for k in used]
+    charts = [_chart(METER_TITLES[k], k, states) for k in used]
     view = NodesView([state["title"] for state in states], titles, lines, changed, charts)
     page.sections.append(Section("nodes", "nodes", "Nodes", view, count=str(len(lines))))
 
@@ -146,7 +146,7 @@ def _line(index: int, states: Sequence[Json], mark: str, page: PageView) -> Node
     """Return the line of one node; `states` has its facts in each state."""
     node = states[0]
     meters = [
-        _once([_meter(*one["resources"][k]) for one in states]) for k in range(len(RESOURCES))
+        _once([_meter(*one["resources"][k]) for one in states]) for k in range(len(METER_TITLES))
     ]
     counts = _once([" + ".join(f"{count:.0f}" for count in one["counts"]) for one in states])
     changed = any(one["held"] != node["held"] for one in states)

@@ -20,7 +20,13 @@ from iallocator.render.page.view import (
     signed,
     size_cell,
 )
-from iallocator.render.plan import ACTIONS, COUNTED, SUM_OF_GROUPS, SUMS, switched_nodes
+from iallocator.render.plan import (
+    ACTIONS,
+    COUNTED_COMMANDS,
+    OBJECTIVE_SUMS,
+    SUM_OF_GROUPS,
+    switched_nodes,
+)
 from iallocator.render.quality import quality_words
 from iallocator.render.table import Column, numeric
 from iallocator.render.words import GAINS, duration_words
@@ -49,7 +55,7 @@ AIMS = {
 """Command -> the aim of its moves, if that is not the score of nodes."""
 
 
-TONES = {"Healthy": "good", "Failure": "bad", "Needs repair": "bad"}
+STATE_TONES = {"Healthy": "good", "Failure": "bad", "Needs repair": "bad"}
 """State of an instance in `repair` -> the tone of its cell; other states have none."""
 
 
@@ -71,7 +77,7 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
     score = SUM_OF_GROUPS if len(plan.get("groups", ())) > 1 else "Score"
     if plan["command"] == "compress" and plan.get("chosen"):
         what += f": group {printable(plan['chosen'])} becomes empty"
-    elif moves and last < first and plan["command"] not in SUMS:
+    elif moves and last < first and plan["command"] not in OBJECTIVE_SUMS:
         what += f": the {score.lower()} falls from {decimals(first)} to {decimals(last)}"
     worse = after["survived"] < before["survived"] and after["analysed"] >= before["analysed"]
     page.headline, page.tone = what, "bad" if worse else "good"
@@ -99,11 +105,11 @@ def plan(plan: Json, facts: Json, page: PageView) -> None:
         Tile("Moves", str(len(plan["moves"])), f"on {many(len(touched), 'node')}"),
         Tile("Copied between nodes", gib(copied)),
         Tile(
-            "Objective" if plan["command"] in SUMS else score,
+            "Objective" if plan["command"] in OBJECTIVE_SUMS else score,
             f"{first:.0f} {arrow} {last:.0f}"
-            if plan["command"] in COUNTED
+            if plan["command"] in COUNTED_COMMANDS
             else f"{decimals(first)} {arrow} {decimals(last)}",
-            SUMS.get(plan["command"], "lower is better"),
+            OBJECTIVE_SUMS.get(plan["command"], "lower is better"),
             tone,
         ),
         tolerance_tile(before, after),
@@ -266,7 +272,7 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
 
     # How many instances are in each state, then what failures would do
     for name, count in document["counts"].items():
-        page.tiles.append(Tile(name, str(count), "", TONES.get(name, "")))
+        page.tiles.append(Tile(name, str(count), "", STATE_TONES.get(name, "")))
     if document["broken"]:
         page.tiles.append(Tile("Broken, not repaired", str(document["broken"]), "", "bad"))
     page.tiles.append(tolerance_tile(now, then))
@@ -280,7 +286,7 @@ def repairs(document: Json, facts: Json, page: PageView) -> None:
         codes = [code["OP_ID"].removeprefix("OP_") for code in entry.get("opcodes", ())]
         cells: Sequence[Cell | str] = (
             page.strong(name),
-            Cell(entry["state"], tone=TONES.get(entry["state"], "")),
+            Cell(entry["state"], tone=STATE_TONES.get(entry["state"], "")),
             entry.get("repair", ""),
             *map(page.placement, ends),
             entry["note"] or entry["state"],

@@ -12,7 +12,7 @@ from math import inf
 
 from iallocator.errors import many, printable
 from iallocator.render.page.health import effects
-from iallocator.render.page.nodes import RESOURCES, load_of, marks_of
+from iallocator.render.page.nodes import METER_TITLES, load_of, marks_of
 from iallocator.render.page.view import Section, escaped, gib, natural
 
 TYPE_CHECKING = False
@@ -315,7 +315,7 @@ def _kinds(lost: Collection[str], moving: Collection[str]) -> dict[str, str]:
 def _amounts(node: Json) -> list[str]:
     """Return the use of each resource of a node in words."""
     amounts = []
-    for name, (used, _, total, unit) in zip(RESOURCES, node["resources"]):
+    for name, (used, _, total, unit) in zip(METER_TITLES, node["resources"]):
         if 0 < total < inf:
             show = gib if unit else "{:.4g}".format
             amounts.append(f"{name}: {100 * used / total:.0f} %, {show(used)} of {show(total)}")

@@ -36,7 +36,7 @@ __all__ = [
     "score_cell", "signed", "size_cell",
 ]  # fmt: skip
 
-TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATE_FOLDER = Path(__file__).parent / "templates"
 
 PAGES = {"cluster": "Cluster", "plan": "Plan", "failures": "Failures", "rules": "Rules"}
 """Name of a page in a folder of pages -> its title."""
@@ -368,7 +368,7 @@ def _page() -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(TEMPLATE_FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -387,7 +387,7 @@ def html_of(view: PageView, current: str = "") -> str:
     """
     from markupsafe import Markup
 
-    script = (TEMPLATES / "page.js").read_text("utf-8")
+    script = (TEMPLATE_FOLDER / "page.js").read_text("utf-8")
     pages = list(dict.fromkeys(section.page for section in view.sections)) if current else []
     pages.sort(key=list(PAGES).index)
 
@@ -404,7 +404,7 @@ def html_of(view: PageView, current: str = "") -> str:
         pages={page: PAGES[page] for page in pages},
         href=href,
         version=__version__,
-        style=Markup((TEMPLATES / "page.css").read_text("utf-8")),
+        style=Markup((TEMPLATE_FOLDER / "page.css").read_text("utf-8")),
         script=Markup(script),
         script_hash=Markup(f"sha256-{digest}"),
     )

@@ -57,8 +57,8 @@ PLACES: Changes = {
     ("iallocator/commands/shift.py", ""): ("", COMMAND),
     ("iallocator/commands/__init__.py", "COMMANDS"): (
         '    "show": Row(\n',
-        '    "shift": Row(PLAN, "one instance moved to another node", PLANNERS, "shift", "plan",'
-        " states=PLANNED),\n<ANCHOR>",
+        '    "shift": Row(PLAN, "one instance moved to another node", PLANNER_MODULE, "shift",'
+        ' "plan", states=PLANNED),\n<ANCHOR>',
     ),
     ("iallocator/commands/planner_options.py", "Balance"): (
         "class Balance(Planning, Balancing, Steady):\n",
