@@ -174,6 +174,33 @@ def test_unusual_text_is_read_as_by_the_original(words: str, text: str) -> None:
 
 
 @installed
+@pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate", "multi-allocate"])
+def test_hail_prints_the_data_of_the_cluster_as_the_original(kind: str) -> None:
+    """`hail -v -v` prints groups, nodes and instances with the values of the original."""
+    for seed in seeds(6, 100):
+        files = {"request.json": json.dumps(document(seed, kind))}
+        one = Case("hail", ("-v", "-v", "request.json"), files)
+        assert ours(one) == theirs(one), seed
+
+
+@installed
+@pytest.mark.parametrize(
+    "words", ["-t c.data", "--simulate p,2,100g,16g,8 --simulate u,1,100g,16g,4,4,True"]
+)
+def test_hail_prints_the_data_of_another_cluster_as_the_original(words: str) -> None:
+    """`hail -v -v` prints the cluster of a text file or of a simulation."""
+    states = [
+        "running", "ADMIN_down", "ADMIN_offline", "USER_down", "ERROR_up", "ERROR_down",
+        "ERROR_wrongnode", "ERROR_nodedown", "ERROR_nodeoffline",
+    ]  # fmt: skip
+    lines = [f"j{k}|9|10|1|{state}|Y|n1||rbd||1|-" for k, state in enumerate(states)]
+    text = PLAIN.replace("i3|100|", "\n".join([*lines, "i3|100|"]))
+    files = {"c.data": text, "request.json": json.dumps(document(0, "allocate"))}
+    one = Case("hail", ("-v", "-v", *words.split(), "request.json"), files)
+    assert ours(one) == theirs(one)
+
+
+@installed
 @pytest.mark.parametrize("program", ["hbal", "hinfo", "hspace", "hail"])
 def test_text_that_is_not_utf8_is_reported_as_by_the_original(program: str, tmp_path: Path) -> None:
     """Programs name the file with an invalid byte sequence in the words of the originals."""

@@ -10,7 +10,7 @@ from iallocator.commands.states import state_after
 from iallocator.compat.htools.backend import load, node_list, silently, warn, write
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.message_errors import message_problem
-from iallocator.compat.htools.request_details import details_of, group_text
+from iallocator.compat.htools.request_details import cluster_text, details_of, group_text
 from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.engine import decide, reading_for
 from iallocator.errors import IallocatorError, say
@@ -19,6 +19,7 @@ from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.requests import Allocate
 from iallocator.requests.existing import ChangeGroup, NodeEvacuate
+from iallocator.sources.lines import default_policy
 from iallocator.sources.writer import write_text
 from iallocator.wire.codec import decode, encode
 from iallocator.wire.document import read_cluster
@@ -64,13 +65,7 @@ def run(given: Given) -> int:
     ProgramError
         If the request or another cluster cannot be read.
     """
-    if not given.words:
-        raise ProgramError("Error: This program needs an input file.")
-    if len(given.words) > 1:
-        raise ProgramError("Error: Only one argument is accepted (the input file)")
-    path = given.words[0]
-    if path != "-" and (os.path.isdir(path) or not os.path.exists(path)):
-        raise NamedError(complain_of_file(path))
+    path = _path(given)
     settings = _settings(given)
     try:
         raw = read_file(path)
@@ -83,10 +78,10 @@ def run(given: Given) -> int:
         raise ProgramError(f"Error: {error}") from None
     warn(cluster)
     details = details_of(cluster, request, message["request"]) if given.loudness > 1 else ""
-    master = ""
+    master, policy, raw_cluster = "", default_policy(), message
     if given.simulate or given.text_data is not None:
         source = load(given, Settings())
-        cluster, master = source.cluster, source.master
+        cluster, master, policy, raw_cluster = source.cluster, source.master, source.policy, {}
         if not request.new:  # hail crashes if the other cluster lacks an instance of the request
             try:
                 request = read_request(message, cluster, reading_for(settings))
@@ -98,12 +93,11 @@ def run(given: Given) -> int:
         measure(cluster, settings)
     settings.mond, settings.mond_xen = "", False  # the cluster has its loads
     if details:
-        say(f"Received request: {details}")
-        if isinstance(request, Allocate) and all(
-            node.exclusive_storage
-            for node in cluster.nodes
-            if request.group_name in (None, node.group.name)
-        ):
+        first = int(bool(given.simulate))
+        data = cluster_text(State(cluster), policy, master, raw_cluster, first)
+        say(f"Received request: {details}\nReceived cluster data: {data}")
+        chosen = request.group_name if isinstance(request, Allocate) else None
+        if request.new and _is_dedicated(cluster, chosen):
             say("Allocation on a dedicated cluster; using lost-allocations metrics.")
     before = State(cluster)
     _show(given, before, "Initial")
@@ -120,6 +114,34 @@ def run(given: Given) -> int:
     _show(given, after, "Final")
     _save(given, after, master, "post-ialloc", "after")
     return 0
+
+
+def _path(given: Given) -> str:
+    """Return the path of the request; ``-`` for standard input.
+
+    Raises
+    ------
+    ProgramError
+        If the command line does not name exactly one file, or the file does not exist.
+    """
+    if not given.words:
+        raise ProgramError("Error: This program needs an input file.")
+    if len(given.words) > 1:
+        raise ProgramError("Error: Only one argument is accepted (the input file)")
+    path: str = given.words[0]
+    if path != "-" and (os.path.isdir(path) or not os.path.exists(path)):
+        raise NamedError(complain_of_file(path))
+    return path
+
+
+def _is_dedicated(cluster: Cluster, group_name: str | None) -> bool:
+    """Return whether all nodes have exclusive storage, in the named group or those open to all."""
+    return all(
+        node.exclusive_storage
+        for node in cluster.nodes
+        if group_name == node.group.name
+        or (group_name is None and node.group.alloc_policy != "unallocable")
+    )
 
 
 def _show(given: Given, state: State, moment: str) -> None:
