@@ -260,7 +260,8 @@ class Comparison:
     def worse(self) -> list[Failure]:
         """Return the failures of online nodes that lost something initially, and lose more now.
 
-        Only ``no-worse`` compares losses; in other modes the list is empty.
+        Only ``no-worse`` compares losses; in other modes the list is empty. A failure that is
+        undecided when the work is spent counts as one that loses more.
         """
         first = self.initial
         if not self._failures.rules.exact or not first.several:
@@ -274,14 +275,15 @@ class Comparison:
         if not lost:
             return []
         growths = first.growths(self._failures.losses(lost), (0, 0))
-        return [one for one in lost if any(growths[one][2:])]
+        return [one for one in lost if one not in growths or any(growths[one][2:])]
 
     def broken(self, change: int = MOVED_WITHIN, rescues: bool = False) -> list[Failure]:
         """Return the failures that must be tolerated and are not, or that lose more than initially.
 
         `change`: `ONLY_LEFT`, `MOVED_WITHIN` or `ENTERED`, the effect of a plan on the group. With
         `rescues` and ``no-worse``, the instances that return from offline nodes count as lost in
-        every failure of the initial state.
+        every failure of the initial state. Failures that are undecided when the work is spent are
+        included.
         """
         broken = self._failures.not_tolerated(self.required(change)) + self.worse()
         if not (rescues and self._failures.rules.exact and broken):
@@ -290,7 +292,7 @@ class Comparison:
         if not back[0]:
             return broken
         growths = self.initial.growths(self._failures.losses(broken), back)
-        return [one for one in broken if any(growths[one][:2])]
+        return [one for one in broken if one not in growths or any(growths[one][:2])]
 
     def first_broken(self) -> Failure | None:
         """Return the first failure that loses more or is not tolerated as required, or None."""

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from iallocator.deadline import SIMULATIONS
 from iallocator.model.state import State
 from iallocator.n1 import Rules, plan_rules
 from iallocator.n1.simulation import Simulation
@@ -54,6 +55,32 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
         assert listed == expected, name
         found += len(expected)
     assert found > 5
+
+
+def test_failures_that_are_undecided_when_the_work_is_spent_count_as_broken() -> None:
+    """Without work left for simulations, no broken failure is left out, and others may be added."""
+    found = more = 0
+    for number, (name, cluster, group) in enumerate(scenarios(range(20))):
+        state, draw = State(cluster), random.Random(number)
+        rules = plan_rules("no-worse")
+        failures = FailureTolerance(State(cluster), rules, group=group)
+        failures.measure()
+        overloaded = draw.choice(group.nodes)
+        for instance in cluster.instances[::2]:
+            before = state.where[instance.name]
+            if overloaded not in before:
+                state.remove(instance, before)
+                state.place(instance, (overloaded, *before[1:]))
+        for rescues in (False, True):
+            broken = failures.on(state).comparison.broken(rescues=rescues)
+            rules.effort.work[SIMULATIONS] = 0
+            unsure = failures.on(state).comparison.broken(rescues=rescues)
+            del rules.effort.work[SIMULATIONS]
+            assert set(broken) <= set(unsure), name
+            found += bool(broken)
+            more += len(unsure) > len(broken)
+    assert found > 2
+    assert more > 2
 
 
 @pytest.mark.parametrize("mode", ["no-new", "no-worse", "strict"])

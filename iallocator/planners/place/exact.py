@@ -386,6 +386,7 @@ class _Check:
                 state.place(instance, own_nodes)
                 placed.append(instance)
             if any(one.comparison.broken(MOVED_WITHIN, rescues=True) for one in late.values()):
+                self.doubtful |= one.context.effort.spent
                 return [instance.name for instance in self._order]
         return None
 
