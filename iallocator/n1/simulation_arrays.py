@@ -227,9 +227,10 @@ def _vector(item: Sequence[Instance]) -> Sequence[float]:
 
 
 def _tails(memory: Floats, kinds: NDArray[np.intp], left: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return per failure the first item from which on all items have equal memory and access.
+    """Return for each failure where its last run of items of equal memory and access begins.
 
-    `memory`, `kinds`: failures × items; `left`: the number of items of each failure.
+    An item has the instances that restart on one node together. `memory`, `kinds`: failures ×
+    items; `left`: the number of items of each failure.
     """
     tails = np.zeros_like(left)
     for k, count in enumerate(left.tolist()):

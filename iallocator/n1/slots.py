@@ -200,7 +200,10 @@ class Queue:
         return bisect_right(self._entries, self._entry(instance, place))
 
     def required_with(self, instance: Instance, place: int = 0) -> Required:
-        """Return the value that `required` has if `instance` is in the queue."""
+        """Return what the attribute `required` becomes if `instance` joins the queue of restarts.
+
+        `place` is the position of its node among the failed nodes.
+        """
         need = fits_into(instance)
         # The run at its position, and whether the position lies inside the run
         position = self.position(instance, place)

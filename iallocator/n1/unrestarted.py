@@ -560,7 +560,7 @@ class ToleratedPairs:
                 self._find(half, other)
 
     def _add(self, some: Iterable[int], others: Iterable[int]) -> None:
-        """Add every pair of one of `some` and one of `others`, except a node with itself."""
+        """Record as tolerated every pair of a node of `some` and another node of `others`."""
         bits = _bits_of(others)
         for index in some:
             self._bits[index] = self._bits.get(index, 0) | bits & ~(1 << index)

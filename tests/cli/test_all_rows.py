@@ -1,4 +1,4 @@
-"""Test that the named option prints the rows that are omitted on a terminal."""
+"""Test tables that are cut on a terminal: the option that they name prints all rows."""
 
 from __future__ import annotations
 

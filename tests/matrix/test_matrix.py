@@ -41,7 +41,7 @@ CELLS = [
 
 
 def _home(path: Path, scenario: Scenario) -> str:
-    """Return the node that the path selects for the tested instance; "" if there is none."""
+    """Return the node that the answer on `path` has for the tested instance; "" for none."""
     answer = path.ask(scenario)
     if "command" not in answer or "moves" in answer:
         assert problems(scenario.document, answer, _powered(answer)) == []

@@ -199,7 +199,7 @@ class FillingExtent:
 
 @dataclass(slots=True)
 class CapacityOptions:
-    """The options of a study of capacity.
+    """Options for computing the capacity of a cluster.
 
     Attributes
     ----------
@@ -213,10 +213,10 @@ class CapacityOptions:
     tag_prefix:
         The prefix of the tags of this program.
     past:
-        Earlier requests for new instances, each with its settings. If there are any, the study
+        Earlier requests for new instances, each with its settings. If there are any, the program
         forecasts how many more such instances fit.
     by_group:
-        Whether the study finds the limiting resource of each group when it is full of standard
+        Whether the program finds the limiting resource of each group when it is full of standard
         instances.
     """
 
@@ -261,7 +261,7 @@ class Run:
 
 
 class CapacityReport:
-    """The result of a study of capacity.
+    """The capacity of a cluster: how many further instances fit, and why no more fit.
 
     Attributes
     ----------
@@ -270,7 +270,7 @@ class CapacityReport:
     totals, initial:
         The capacities of all nodes, and the used and free resources in the initial state.
     tiered, standard:
-        The two fillings; None if the study was interrupted before, or had no such filling.
+        The two fillings; None if a signal ended the computation before, or if it was not requested.
     failing:
         Names of the nodes that violate N+1 already, if nothing was placed for this reason.
     nowhere:
@@ -312,7 +312,7 @@ class CapacityReport:
 
     @property
     def interrupted(self) -> bool:
-        """Return whether a signal ended the study."""
+        """Return whether a signal ended the computation."""
         forecast = self.forecast is not None and self.forecast.interrupted
         return forecast or any(run.filling.interrupted for run in self.runs)
 
@@ -341,7 +341,7 @@ def study(
 
 
 class _Study:
-    """A study of the capacity of one cluster."""
+    """Computes the capacity of one cluster."""
 
     def __init__(
         self, cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]

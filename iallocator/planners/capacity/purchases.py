@@ -25,7 +25,7 @@ __all__ = ["Bought", "purchases_document"]
 
 @dataclass(slots=True)
 class Bought:
-    """A purchase, and the study of the cluster with its nodes.
+    """A purchase of nodes, and the capacity of the cluster with these nodes.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Bought:
     cost:
         The cost of all nodes of the purchase.
     report:
-        The study of the cluster with the new nodes.
+        The capacity of the cluster with the new nodes.
     """
 
     text: str
@@ -45,7 +45,7 @@ class Bought:
     report: CapacityReport
 
     def document(self, before: CapacityReport, full: FullForecast | None) -> Json:
-        """Return, as plain data, the comparison with the study `before` of the present cluster.
+        """Return, as plain data, the purchase with its gain over `before`, the present capacity.
 
         If a filling was not finished, the gain is unknown and therefore null. With the forecast
         `full`, the result has the additional days until the groups are full.

@@ -1,4 +1,4 @@
-"""Write the result of a study of capacity: as data, and as the lines that hspace prints."""
+"""Write the capacity of a cluster: as data, and as the lines that hspace prints."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def end_of(study: CapacityReport, run: Run) -> str:
 
 
 def study_document(study: CapacityReport) -> Json:
-    """Return the study as plain data, as defined in ``schemas/capacity.schema.json``."""
+    """Return the capacity as plain data, as defined in ``schemas/capacity.schema.json``."""
     totals = study.totals
     document: Json = {
         "command": "capacity",
@@ -131,7 +131,7 @@ BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 
 def key_lines(study: CapacityReport) -> Iterator[str]:
-    """Yield the study as lines ``HTS_KEY=VALUE``, which a shell can read."""
+    """Yield the capacity as lines ``HTS_KEY=VALUE``, which a shell can read."""
     for key, value in _keys(study):
         bare = BARE.issuperset(value)
         word = value if bare else "'" + value.replace("'", "'\\''") + "'"

@@ -312,11 +312,11 @@ class MoveStore:
         return bounds
 
     def _chord(self, j: int, k: int, totals: Totals) -> tuple[float, float, float]:
-        """Return the chord of one term: its slope by squares, its constant, its slope by sums.
+        """Return the chord below the term of statistic `k`, which is a deviation.
 
-        `j` is the position of statistic `k` among the deviations. The variance after a move is
-        linear in what the move adds to the sum and to the sum of squares, except for the square of
-        what it adds to the sum. This square divided by the count is at most `rest`.
+        The result has the slope by what moves add to the sum of squares, the constant, and the
+        slope by what they add to the sum. `j` is the position of the statistic among the
+        deviations.
         """
         count = totals.counts[k]
         total, squares = totals.sums[k], totals.squares[k]
