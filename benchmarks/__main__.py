@@ -222,7 +222,10 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _pairs(row: dict[str, Any]) -> str:
-    """Return the number of pairs of runs in a row, and of further runs of this program."""
+    """Return how often both programs of a row of the table were run, as text.
+
+    If this program was run more often than the pairs, its number of runs is included.
+    """
     pairs, runs = row.get("pairs", 0), row.get("ours_runs", 0)
     if not pairs:
         return "apart" if "hail_ms" in row and runs else f"{runs} alone" * (runs > 0)

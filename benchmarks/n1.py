@@ -160,7 +160,10 @@ def searches(clusters: int) -> Iterator[tuple[float, bool]]:
 
 
 def print_searches(found: list[tuple[float, bool]]) -> None:
-    """Print the second table."""
+    """Print a table of exact searches: how many failures they save, and their times.
+
+    `found`: for each search, its milliseconds, and whether it saved all instances.
+    """
     times = sorted(time for time, _ in found)
     print(
         "| failures that one order loses | of those saved | median, ms | 95 %, ms | longest, ms |"

@@ -274,11 +274,11 @@ class TargetCapacity:
     def without(
         self, failure: Failure, need: float, memory_taken: Mapping[int, float]
     ) -> tuple[float, float, float]:
-        """Return the largest free memory of a target, the total of all, and the MiB that close all
-        to `need`.
+        """Return three amounts of the targets outside `failure`, in MiB.
 
-        The free memory is 1 MiB less than what is free, because some must remain. The nodes of
-        `failure` are not targets. `memory_taken`: node -> MiB that failovers use there.
+        They are the largest free memory of one target, the sum of the free memory of all, and what
+        `closing` returns. The free memory is taken as 1 MiB less, because some must remain.
+        `memory_taken`: node -> MiB that failovers use there.
         """
         total = self._total
         for index in self.members.intersection((*failure, *memory_taken)):

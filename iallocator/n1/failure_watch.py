@@ -85,7 +85,7 @@ class SpareMemory:
         ]
 
     def less_than(self, amount: float) -> list[tuple[float, Failure]]:
-        """Return (spare memory, failure) for less than `amount` MiB, ascending.
+        """Return (spare memory, failure) for each failure with less than `amount` MiB, ascending.
 
         The bounds below `amount` must be up to date; see `doubtful`.
         """
@@ -93,7 +93,7 @@ class SpareMemory:
         return sorted(one for one in pairs if one[0] < amount)
 
     def _below(self, amount: float) -> Iterator[Failure]:
-        """Yield the failures with a lower bound below `amount`, the lowest first."""
+        """Yield the failures with a lower bound of spare memory below `amount`, lowest first."""
         for key, failure in self._order:
             if key - self._gone >= amount + BOUND_ERROR:
                 return

@@ -158,7 +158,7 @@ class Queue:
         )
 
     def add(self, instance: Instance, place: int = 0) -> None:
-        """Add an instance that was placed on a node of the failure."""
+        """Add `instance` to the queue; it was placed on the failed node number `place`."""
         entry = self._entry(instance, place)
         self._leaving = None
         if self._goes_last(entry):
@@ -453,8 +453,9 @@ class _FailureSlots:
             self._wanted[size, number], self._before[size, number] = units, before
 
     def _room(self, nodes: Sequence[int], own_need: Need) -> tuple[Integers, Integers]:
-        """Return the slots after `own_need` is used, and the closing MiB (`slots_left`): sizes ×
-        nodes.
+        """Return the slots after `own_need` is used, and the MiB that would fill them.
+
+        Both arrays are sizes × nodes; `slots_left` explains the values.
         """
         slots, closing = slots_left(self._state, self._needs, nodes, own_need)
         usable = self._targets[[self._place[node] for node in nodes]]
@@ -462,8 +463,9 @@ class _FailureSlots:
 
     @property
     def _others(self) -> tuple[Integers, Integers]:
-        """Return the slots, and closing MiB, of all targets outside of each failure: sizes ×
-        failures.
+        """Return the slots of all targets outside each failure, and the MiB that would fill them.
+
+        Both arrays are sizes × failures; `slots_left` explains the values.
         """
         slots, closing = self._totals
         return slots[:, None] - self._own(self._slots), closing[:, None] - self._own(self._closing)

@@ -214,8 +214,10 @@ class _KeyOrder(NodeRanking):
         return context.settings_of(context.cluster.nodes[index].group).seed
 
     def criteria(self, index: int) -> list[tuple[str, str]]:
-        """Return the round and the customer affinity of node `index`, which decide, and their
-        parts.
+        """Return (name, value) of each criterion by which node `index` is ranked.
+
+        The first criteria decide: the round, the customer affinity, and the penalty if there is
+        one. The others explain them.
         """
         result, (_, steps) = self._results[index], self._rules.limits(index)
         node, subject = result.node, self._rules.subject

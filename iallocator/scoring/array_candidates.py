@@ -444,7 +444,11 @@ class PeerMemory:
         return amounts
 
     def entries(self, wanted: Indices) -> tuple[Indices, Indices, Indices]:
-        """Return position in `wanted`, column and number of each entry in the rows `wanted`."""
+        """Return three arrays about the entries of the rows `wanted` that are not zero.
+
+        They have for each entry the position of its row in `wanted`, its column, and its position
+        in `amounts`.
+        """
         place = np.full(self.shape[0], -1, dtype=np.intp)
         place[wanted] = np.arange(len(wanted))
         at = place[self.rows]

@@ -704,9 +704,9 @@ def total_scores(
 
 
 def _spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
-    """Return the variance of `count` values with this sum and sum of squares.
+    """Return the variance of `count` values with sum `added` and sum of squares `square`.
 
-    It takes half the time of `iallocator.scoring.metrics.spread` for arrays of one shape.
+    For arrays of one shape, this takes half the time of `iallocator.scoring.metrics.spread`.
     """
     if not isinstance(added, np.ndarray) or np.shape(square) != added.shape:
         return spread(added, square, count)
@@ -721,12 +721,12 @@ def _spread(added: Quantity, square: Quantity, count: Quantity) -> Quantity:
 
 
 def _rows(quantity: Quantity, rows: Indices) -> Quantity:
-    """Return the `rows` of a matrix; return a number unchanged."""
+    """Return the `rows` of a matrix; return other quantities unchanged."""
     return quantity[rows] if np.ndim(quantity) == 2 else quantity
 
 
 def _upright(quantity: Quantity, rows: Indices) -> Quantity:
-    """Return the elements `rows` of an array over primaries as a column that broadcasts."""
+    """Return `rows` of an array over primaries as a column; return other quantities unchanged."""
     return quantity[rows][:, None] if np.ndim(quantity) == 1 else quantity
 
 

@@ -52,7 +52,7 @@ class OtherRoute:
 
 
 class BetterRoutes:
-    """Other routes and their effect: how many instances stay behind, and the sequence."""
+    """Other routes of instances, the new order of steps, and how many instances stay behind."""
 
     __slots__ = ("behind", "order", "ways")
 

@@ -64,7 +64,7 @@ class CapacityUsage:
 
     @property
     def by_name(self) -> Sequence[int]:
-        """Return, for each node of the cluster, its position by name."""
+        """Return, for each node of the cluster, its position in the order of the names."""
         return self._facts.by_name
 
     def lacking(self, nodes: Sequence[int], needs: Amounts) -> set[int]:
