@@ -58,7 +58,7 @@ class RequestTimes(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print both tables."""
+    """Print two tables: the times of the N+1 modes, and those of exact searches."""
     parser = argparse.ArgumentParser("python -m benchmarks.n1", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9, help="pairs of each request (9)")
     parser.add_argument("--clusters", type=int, default=24, help="clusters that are searched (24)")
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def print_row(title: str, times: RequestTimes) -> None:
-    """Print one line of the first table."""
+    """Print one line of the table with the times of the N+1 modes."""
     usual, exact = map(statistics.median, times)
     print(f"| {title} | {usual:.1f} | {exact:.1f} | {times.ratio:.2f} |", flush=True)
 

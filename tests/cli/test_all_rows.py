@@ -94,7 +94,7 @@ def test_what_is_cut_is_printed_with_the_named_option(
 def test_campaign_of_many_groups_is_short_on_a_terminal(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal, the page of a campaign lists the first groups and counts the others."""
+    """On a terminal, the text of a campaign lists the first groups and counts the others."""
     path = tmp_path / "document.json"
     path.write_bytes(as_bytes(cluster({"east": 40})))
     words = ["maintain", "--force", "--parallel=1", str(path)]

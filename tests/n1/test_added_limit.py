@@ -302,9 +302,10 @@ def test_verifier_rejects_the_failures_that_brute_force_rejects(kind: str, mode:
 
 @pytest.mark.parametrize("kind", ["rbd", "drbd"])
 def test_simulation_in_arrays_equals_one_by_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an added limit, the simulation finds the same lost failures as without arrays.
+    """With an added limit, a simulation that may use arrays finds what one without arrays finds.
 
-    Arrays handle memory alone, so the simulation must not use them.
+    Both find the failures that lose instances. Arrays handle memory alone, so the simulation must
+    not use them.
     """
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_ARRAYS", 0)
     monkeypatch.setattr("iallocator.n1.simulation.WORTH_LOADED_ARRAYS", 0)

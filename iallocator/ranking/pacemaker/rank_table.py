@@ -20,11 +20,11 @@ __all__ = ["RankTable"]
 
 
 class RankTable:
-    """The order of each pair of nodes: by votes of attributes, number of instances, name.
+    """The order of each pair of nodes: by free attributes, number of instances, and name.
 
-    `free` and `count` are attributes of a `CapacityUsage`, which changes them. `by_name`: for each
-    node of the cluster, its position by name. The present node of an instance is an argument of
-    `wins`.
+    The node with more of most attributes comes first. `free` and `count` are attributes of a
+    `CapacityUsage`, which changes them. `by_name`: for each node of the cluster, its position in
+    the order of the names. The present node of an instance is an argument of `wins`.
 
     Cost: the square of the number of nodes once, then one row for each node that has changed.
 
