@@ -281,7 +281,7 @@ class Queue:
         return self._entries[-1][1] == entry[1] and self._entries[-1][0] <= entry[0]
 
     def _take(self, entries: list[Entry]) -> None:
-        """Split the sorted `entries` into runs."""
+        """Divide the sorted `entries` of the queue into runs of equal instances."""
         self._entries, self._before, self._known = entries, None, {}
         self._leaving = None
         self._runs = []

@@ -319,7 +319,10 @@ class FailureTolerance:
         return self._all_unrestarted_now[failure]
 
     def _naming(self, failures: int) -> Simulation:
-        """Return a simulation that names lost instances, for about `failures` failures."""
+        """Return a simulation that names an instance for each failure that loses one.
+
+        `failures`: about how many failures it will simulate.
+        """
         if failures == 1:
             return self._simulated()
         state, scope = self.state, self._scope

@@ -84,7 +84,7 @@ def test_list_has_only_constraints_that_the_strategy_uses(
 
 
 def test_list_omits_constraints_of_all_instances_by_default() -> None:
-    """`show --rules` lists constraints that every instance has only with ``--all`` or a filter."""
+    """`show --rules` omits constraints of every instance, except with ``--all`` or a filter."""
     assert not ANYWAY & listed_rules(_scenario())
     assert listed_rules(_scenario(), "--all") >= ANYWAY
     assert listed_rules(_scenario(), "--instance=web") >= ANYWAY

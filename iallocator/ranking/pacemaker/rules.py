@@ -145,7 +145,7 @@ class Choice(NodeRanking):
         self._wins = wins
 
     def rank(self, index: int) -> tuple[float, float]:
-        """Return the rank of a node: score less penalty, then penalty; lower is better."""
+        """Return the rank of a node, lower is better: penalty less score, then penalty."""
         cost = self.costs.get(index, 0)
         return -add(self.weights[index], -cost), cost
 
