@@ -127,7 +127,7 @@ class ListingFacts:
     ) -> bool:
         """Return whether `matches` accepts the strategy of `group`, or of the group of `instance`.
 
-        Without both, the strategy of any group is enough.
+        Without a group and an instance: whether `matches` accepts the strategy of any group.
         """
         groups = [group] if group is not None else self.cluster.groups
         if instance is not None and instance.nodes:

@@ -261,9 +261,9 @@ def _trusting(cacert: str) -> ssl.SSLContext:
 
 
 def _pinned(cacert: str) -> tuple[ssl.SSLContext, str] | None:
-    """Return how to trust the only certificate in the file; None if the file has several.
+    """Return a TLS context for the only certificate in the file, and its SHA-256 fingerprint.
 
-    The result is a context that ignores names, and the fingerprint of the certificate.
+    None if the file does not have exactly one certificate. The context does not check host names.
     """
     import hashlib
     import ssl

@@ -775,7 +775,7 @@ class Speculation:
         self._counting.placed([(instance, (node,))])
 
     def end(self) -> None:
-        """Restore the counting at the end of the trial."""
+        """End the trial: restore the counts and queues from before its placements."""
         self._counting.restore(self._path, self._queues)
 
     def confirmed(self) -> int | None:

@@ -330,7 +330,8 @@ class Evacuation:
     def parts(self, left_out: Collection[str] = ()) -> list[EvacuationPart]:
         """Return all instances except `left_out` (names), in parts that share no node.
 
-        Items that share a node, directly or through others, are in one part. An item without a
+        Instances with a common possible node, directly or through other instances, are in one
+        part, and so are instances that must restart on the same node. An instance without a
         possible node is a part of its own.
         """
         parts: list[tuple[frozenset[int], list[int]]] = []

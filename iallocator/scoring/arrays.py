@@ -731,7 +731,11 @@ def _upright(quantity: Quantity, rows: Indices) -> Quantity:
 
 
 def _variance(added: Quantity, square: Quantity, mean: float, count: int) -> Floats:
-    """Return how much one change raises a variance, without its product with another change."""
+    """Return how much a change of values raises the variance of `count` values.
+
+    `added` and `square`: the change of the sum, and of the sum of squares. `mean`: the mean before
+    the change. For two changes at once, the term with the product of both is missing.
+    """
     added, square = np.atleast_1d(added), np.atleast_1d(square)
     variance: Floats = square / count - added * (added / count + 2 * mean) / count
     return variance

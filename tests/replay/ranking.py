@@ -46,7 +46,7 @@ def ranking(raw: bytes, options: Sequence[str]) -> str:
 
 
 def _group(solution: Json) -> Iterator[str]:
-    """Yield the placements of one group."""
+    """Yield lines of text with the best placements of one group, and its rejected nodes."""
     yield f"group {solution['group']} ({solution['alloc_policy']})"
     rejected = ", ".join(f"{reason} {count}" for reason, count in solution["failures"].items())
     yield f"  {solution['successes']} possible, refused: {rejected or 'none'}"

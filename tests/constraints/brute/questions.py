@@ -60,7 +60,10 @@ def allocate(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
 
 
 def allocate_with_n1(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """No failure loses more than before; if nothing is lost before, all such places are taken."""
+    """An instance is placed only where no failure loses more instances or memory than before.
+
+    If no failure loses an instance before, it is placed whenever such nodes exist.
+    """
     wanted = asked_for(rng, kinds, document, template, big=False)
     rules, where = Rules(document, {"new": wanted}), homes_of(document)
     before = rules.losses(where)
