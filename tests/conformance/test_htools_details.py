@@ -201,6 +201,14 @@ def test_hail_prints_the_data_of_another_cluster_as_the_original(words: str) -> 
 
 
 @installed
+@pytest.mark.parametrize("spec", ["", "p", "p,2,1g,1g", "p,2,1g,1g,1,1,True,1", "p,2,,1g,1"])
+def test_short_simulations_are_rejected_as_by_the_original(spec: str) -> None:
+    """`hspace` counts the fields of a simulation as the original does: an empty text has none."""
+    one = Case("hspace", ("--simulate", spec), {})
+    assert ours(one) == theirs(one)
+
+
+@installed
 @pytest.mark.parametrize("program", ["hbal", "hinfo", "hspace", "hail"])
 def test_text_that_is_not_utf8_is_reported_as_by_the_original(program: str, tmp_path: Path) -> None:
     """Programs name the file with an invalid byte sequence in the words of the originals."""

@@ -202,7 +202,7 @@ SIMULATED = (
 def simulation_error(specs: Sequence[str]) -> str:
     """Return the problem of the first invalid specification in `specs`; "" if it is unknown."""
     for spec in specs:
-        fields = spec.split(",")
+        fields = spec.split(",") if spec else []
         if len(fields) not in (5, 6, 7):
             return (
                 f"Invalid cluster specification, expected 6 comma-separated sections "
