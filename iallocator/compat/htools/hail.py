@@ -93,9 +93,11 @@ def run(given: Given) -> int:
         measure(cluster, settings)
     settings.mond, settings.mond_xen = "", False  # the cluster has its loads
     if details:
-        first = int(bool(given.simulate))
-        data = cluster_text(State(cluster), policy, master, raw_cluster, first)
-        say(f"Received request: {details}\nReceived cluster data: {data}")
+        say(f"Received request: {details}")
+        if given.loudness > 2:
+            first = int(bool(given.simulate))
+            data = cluster_text(State(cluster), policy, master, raw_cluster, first)
+            say(f"Received cluster data: {data}")
         chosen = request.group_name if isinstance(request, Allocate) else None
         if request.new and _is_dedicated(cluster, chosen):
             say("Allocation on a dedicated cluster; using lost-allocations metrics.")
