@@ -125,7 +125,10 @@ def _lacking(context: Context, names: set[str]) -> bool:
 
 
 def _agrees(document: Json, options: Sequence[str], expected: Counts) -> str:
-    """Assert that the answer has the optimum, and no less than greedy; return its info."""
+    """Assert that the answer places the largest number, which greedy placement does not exceed.
+
+    Return its `info`.
+    """
     response = respond(document, *options)
     greedy = respond(document, *options, "--exact-search=no")
     counts = _counts(document, _placed(response))

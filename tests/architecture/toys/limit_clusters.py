@@ -311,7 +311,7 @@ def whole_placement(scenario: Scenario) -> Iterator[str]:
 
 
 def reboots(scenario: Scenario) -> Iterator[str]:
-    """Yield the number of groups of nodes that reboot together: every move keeps the limits."""
+    """Check that every move of `reboot` keeps the limits; yield the numbers of groups of nodes."""
     words = ("reboot", "--master-node=node1", "--json", "--verify-plan", "--n1=off")
     done = run(*words, stdin=as_bytes(scenario.document))
     assert b"rejected" not in done.stderr, done.stderr
