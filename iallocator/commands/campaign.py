@@ -199,7 +199,7 @@ class _Campaign:
         if open_jobs and not (again and status == 1 and self._gives_up(records, away)):
             return status
         if open_jobs and away:
-            self._undrain(away)
+            self._undrain(records, away)
         state.end_group(done)
         self._write_metrics()
         return None
@@ -220,15 +220,17 @@ class _Campaign:
             tell(f"given up: {describe(job)}: {records.of[job.number].why}")
         return True
 
-    def _undrain(self, nodes: Collection[str]) -> None:
-        """Undrain nodes that are not rebooted, by jobs with a journal of their own."""
+    def _undrain(self, records: Records, nodes: Collection[str]) -> None:
+        """Undrain nodes that are not rebooted, by jobs with a journal of their own.
+
+        `records`: those of the plan that drained the nodes.
+        """
         command, state = self._command, self._state
+        steps = [step for job in records.whole.values() for step in job.steps]
+        undrained = [step for step in steps if step["kind"] == UNDRAIN and step["node"] in nodes]
         transition: Json = {"steps": [], "jobs": []}
-        for number, node in enumerate(sorted(nodes), start=1):
-            opcode = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node, "drained": False}
-            transition["steps"].append(
-                {"number": number, "kind": UNDRAIN, "node": node, "after": [], "opcodes": [opcode]}
-            )
+        for number, step in enumerate(undrained, start=1):
+            transition["steps"].append({**step, "number": number, "after": []})
             transition["jobs"].append({"steps": [number]})
         path = f"{state.groups[-1]['journal']}.undrain"
         with suppress(FileNotFoundError):

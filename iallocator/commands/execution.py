@@ -153,6 +153,7 @@ def begin(
         "singly": queue is not None and queue.singly,
         "unable": sorted(kind for kind, code in codes.items() if queue and not queue.able(code)),
         "expected": expectations(transition, places_of(cluster)),
+        "candidates": [node.name for node in cluster.nodes if node.master_candidate],
         "reason": settings.reason,
         "priority": settings.priority,
         "transition": transition,

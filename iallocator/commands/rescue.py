@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import TIME_IS_UP
 from iallocator.errors import MOST_NAMES
 from iallocator.execution.dead_node import evidence_of_death
 from iallocator.execution.jobs import ExecutionError
+from iallocator.execution.journal import default_path
 from iallocator.execution.queue_access import open_queue, runs
 from iallocator.model.state import State
 from iallocator.planners.eligible import nodes_named, set_offline
@@ -44,8 +47,35 @@ def rescue(command: Command, deadline: Deadline) -> PlanResult:
     (name,) = nodes_named(cluster, command.words, "rescue")
     node = next(node for node in cluster.nodes if node.name == name)
     if command.settings.returns:
-        return ReturnResult(State(cluster), node.index)
+        return _return_of(command, node)
     return rescue_of(command, node, deadline)
+
+
+def _return_of(command: Command, node: Node) -> ReturnResult:
+    """Plan the return of a node.
+
+    If its rescue found the node as master candidate, it becomes one again. Ganeti itself gives the
+    role back only if there are too few candidates, but it gave the role to another node.
+    """
+    cluster, before = command.source.cluster, list[str]()
+    if runs(command.settings) and node.offline:
+        from iallocator.commands.rescue_watch import candidates_before
+
+        folder = os.path.dirname(default_path("rescue", ""))
+        before = candidates_before(cluster.name, node.name, folder)
+    promoted = [
+        one.name for one in cluster.nodes if one.master_candidate and one.name not in before
+    ]
+    node.master_candidate = node.name in before
+    done = ReturnResult(State(cluster), node.index)
+    if node.master_candidate:
+        done.remarks.append(f"{node.name} becomes a master candidate again")
+        if promoted:
+            done.remarks.append(
+                f"{', '.join(promoted)} became master candidate meanwhile: "
+                "gnt-node modify --master-candidate=no NODE takes the role back"
+            )
+    return done
 
 
 def rescue_of(command: Command, node: Node, deadline: Deadline) -> RescueResult:

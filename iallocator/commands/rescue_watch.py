@@ -20,14 +20,16 @@ from typing import Any
 from iallocator.commands.execution import records_in
 from iallocator.commands.planner_options import WATCH_FOLDER
 from iallocator.errors import RequestError, UsageError, tell
+from iallocator.execution.cluster_check import dead_nodes
 from iallocator.execution.jobs import ExecutionError
+from iallocator.execution.journal import read_journal
 from iallocator.execution.records import FAILED, REJECTED
 from iallocator.execution.report import complete, execution_document
 from iallocator.files import write_file
 from iallocator.model.state import State
 from iallocator.planners.repair.rescue import QuietResult, nodes_to_watch
 from iallocator.transition.step import FENCE, OFFLINE
-from iallocator.wire.fields import number
+from iallocator.wire.fields import names, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Node
     from iallocator.planners.result import PlanResult
 
-__all__ = ["Rescues", "WatchState", "begun_rescue", "watched"]
+__all__ = ["Rescues", "WatchState", "begun_rescue", "candidates_before", "watched"]
 
 STATE_FILE = "state.json"
 
@@ -161,6 +163,24 @@ class Rescues:
             self.rescued.setdefault(name, begun)
         if self.report is None:
             self.report, self.begun = execution_document(head, records, None), begun
+
+
+def candidates_before(
+    cluster: str, node: str, folder: str, watch_folder: str = WATCH_FOLDER
+) -> list[str]:
+    """Return the master candidates of a cluster when the last rescue of `node` set it offline.
+
+    `cluster`: the name of the cluster. `folder`: that of the journals of rescues by hand;
+    `watch_folder`: that of the watch. Journals that cannot be read are left out; without a journal,
+    the list is empty.
+    """
+    paths = [*_journals(folder, "rescue-"), *_journals(watch_folder, "")]
+    for _, path in sorted(paths, reverse=True):
+        with suppress(UsageError, RequestError):
+            head, _ = read_journal(path)
+            if head["cluster"] == cluster and node in dead_nodes(head):
+                return names(head, "candidates", [])
+    return []
 
 
 def _journals(folder: str, prefix: str) -> Iterator[tuple[float, str]]:

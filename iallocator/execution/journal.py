@@ -185,6 +185,7 @@ def _check_head(head: Json) -> None:
         name_of(head, key)
     boolean(head, "singly")
     names(head, "unable")
+    names(head, "candidates", [])
     text(head, "reason")
     if head.get("priority") is not None:
         _integer(head, "priority")

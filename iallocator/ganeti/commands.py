@@ -62,6 +62,8 @@ def _command_of(step: Step, cluster: Cluster) -> str:
         words = f"gnt-node {_NODE_WORDS[step.kind]}"
         if step.kind == kinds.OFFLINE and "auto_promote" in codes[0]:
             words += " --auto-promote"
+        if "master_candidate" in codes[0]:
+            words += " --master-candidate=yes"
         return _command(words, [name, *step.tags])
     if step.kind == kinds.CREATE:
         assert step.after is not None

@@ -113,6 +113,8 @@ def opcodes_of(cluster: Cluster, step: Step) -> list[Opcode]:
             flags: Opcode = {**_FLAGS[step.kind]}
             if step.kind == kinds.OFFLINE and node.offline:
                 flags["auto_promote"] = True  # a dead node was not drained: it may be a candidate
+            if step.promotes:
+                flags["master_candidate"] = True  # Ganeti does it only if candidates are missing
             return [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node.name, **flags}]
         if step.kind in _TAGS:
             tags = list(step.tags)

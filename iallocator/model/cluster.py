@@ -193,6 +193,7 @@ class Node:
         "kept_share",
         "load",
         "locations",
+        "master_candidate",
         "memory_ratio",
         "migration",
         "name",
@@ -260,6 +261,7 @@ class Node:
         self.cpu_speed = cpus.speed
         self.tags = tags
         self.oob_program: str | None = None
+        self.master_candidate = False
         self.high_spindles = group.policy.spindle_ratio * spindles.count
         self.vcpu_ratio = group.policy.vcpu_ratio
         self.locations: frozenset[str] = frozenset()

@@ -187,6 +187,9 @@ class _Steps:
         self._out = _chains(cluster, one.out)
         self._reboots = {index: Step(REBOOT, node=index) for index in one.nodes}
         self._opened = {index: Step(UNDRAIN, node=index) for index in switched}
+        for index, step in self._opened.items():
+            here = cluster.nodes[index]
+            step.promotes = here.master_candidate and not (here.drained or here.offline)
         self._back = _chains(cluster, one.back)
         last: dict[str, Step] = {}
         for steps in self._back:  # an instance may move more than once

@@ -63,6 +63,8 @@ class Step:
         Step that must be done before this step, whatever the amounts -> reason.
     alone:
         Whether the step is a job of its own, so that it delays no step of another instance.
+    promotes:
+        Whether the step makes its node a master candidate.
     """
 
     __slots__ = (
@@ -75,6 +77,7 @@ class Step:
         "move",
         "needs",
         "node",
+        "promotes",
         "tags",
         "takes",
     )
@@ -99,6 +102,7 @@ class Step:
         self.tags = tuple(tags)
         self.needs: dict[Step, str] = {}
         self.alone = False
+        self.promotes = False
         self.takes: Amounts = {}
         self.frees: Amounts = {}
         if instance is not None:

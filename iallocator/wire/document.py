@@ -460,6 +460,7 @@ def _node(
         tags=strings(raw, "tags", []),
     )
     node.oob_program = oob_program
+    node.master_candidate = raw.get("master_candidate") is True  # hail ignores every value
     node.load = number(raw, "load", 0)
     return node
 

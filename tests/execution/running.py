@@ -170,6 +170,7 @@ class Running:
         one = self.found(code.get("instance_name") or code.get("node_name") or code.get("name"))
         if code["OP_ID"] == "OP_NODE_SET_PARAMS":
             one |= {"drained": False} if "offline" in code else {}
+            one |= {"master_candidate": code.get("master_candidate", False)}  # the pool is full
             one |= {key: code[key] for key in ("offline", "drained") if key in code}
         elif code["OP_ID"] == "OP_INSTANCE_REPLACE_DISKS":
             one["snodes"] = [code["remote_node"]]

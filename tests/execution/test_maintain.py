@@ -113,6 +113,16 @@ def scenario(folder: Path, answers: Json | None = None) -> Iterator[Scenario]:
         yield Scenario(cluster, folder)
 
 
+def test_master_candidates_get_their_role_back(tmp_path: Path) -> None:
+    """Undrained nodes are master candidates again if they were; other nodes do not become any."""
+    answers = three_nodes()
+    answers["nodes"][1]["master_candidate"] = False
+    with scenario(tmp_path, answers) as one:
+        assert main(one.words()) == 0
+        roles = [node["master_candidate"] for node in one.cluster.answers["nodes"][:3]]
+    assert roles == [True, False, True]
+
+
 def test_every_node_is_emptied_run_checked_and_filled_again(
     tmp_path: Path, capsys: Capture
 ) -> None:

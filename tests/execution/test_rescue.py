@@ -148,6 +148,36 @@ def test_mark_of_the_node_promotes_another_master_candidate(tmp_path: Path) -> N
     assert mark["offline"] is mark["auto_promote"] is True
 
 
+@pytest.mark.parametrize("candidate", [True, False])
+def test_returned_node_is_master_candidate_if_it_was_one(
+    candidate: bool, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rescue --return` gives a node its role back, and names the node that was promoted.
+
+    Ganeti does not give it back, because the promoted node makes the candidates complete.
+    """
+    monkeypatch.setattr(
+        "iallocator.commands.rescue.default_path", lambda *_: str(tmp_path / "x.journal")
+    )
+    answers = sick(oob_program=OOB)
+    answers["nodes"][1]["master_candidate"] = candidate
+    answers["nodes"][3]["master_candidate"] = False
+    with running(tmp_path, answers) as scenario:
+        words = ["rescue", "node2", f"-L{scenario.path}", "-X", "--journal"]
+        main([*words, str(tmp_path / "rescue-1.journal")])
+        assert not scenario.found("node2")["master_candidate"]
+        (tmp_path / "rescue-2.journal").write_text("damaged\n")
+        scenario.found("node2").update(live_node("node2", pip="192.0.2.2"), offline=True)
+        scenario.found("node2")["master_candidate"] = False
+        scenario.found("node4")["master_candidate"] = True
+        capsys.readouterr()
+        assert main([*words, str(tmp_path / "back"), "--return"]) == 0
+        here = scenario.found("node2")
+    printed_text = "".join(capsys.readouterr())
+    assert ("node4 became master candidate meanwhile" in printed_text) == candidate
+    assert (here["offline"], here["master_candidate"]) == (False, candidate)
+
+
 @pytest.mark.parametrize("sign", ["daemon", "ping"])
 def test_node_that_answers_is_not_rescued(
     sign: str, tmp_path: Path, capsys: Capture, silent_addresses: set[str]

@@ -189,7 +189,7 @@ def test_commands_are_those_of_each_node_in_document_text_and_script() -> None:
     order = [
         next(k for k, line in enumerate(script) if part in line)
         for part in ("drained=yes --auto-promote node1", "( ssh node1", "wait until node1, and",
-                     "( ping -c1 node1", "drained=no node1")
+                     "( ping -c1 node1", "drained=no --master-candidate=yes node1")
     ]  # fmt: skip
     assert order == sorted(order)
 

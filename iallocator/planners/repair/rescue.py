@@ -189,6 +189,7 @@ class ReturnResult(PlanResult):
         node, steps = self.cluster.nodes[self.node], list[Step]()
         if node.offline:
             online = Step(ONLINE, node=self.node)
+            online.promotes = node.master_candidate
             if node.oob_program:
                 steps.append(Step(POWER_ON, node=self.node))
                 online.needs[steps[0]] = f"{node.name} is powered on"
