@@ -58,7 +58,7 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
 
 
 def test_failures_that_are_undecided_when_the_work_is_spent_count_as_broken() -> None:
-    """Without work left for simulations, no broken failure is left out, and others may be added."""
+    """Without work left for simulations, failures that may lose more count as losing more."""
     found = more = 0
     for number, (name, cluster, group) in enumerate(scenarios(range(20))):
         state, draw = State(cluster), random.Random(number)

@@ -328,7 +328,7 @@ def _short(rules: Rules, where: Homes, gone: set[str]) -> list[str]:
 
 
 def _most_freed(rules: Rules, where: Homes) -> int:
-    """Return how many nodes are empty, if all others have the target instance's memory."""
+    """Return how many nodes are empty; 0 if other nodes of their groups lack 300 MiB of memory."""
     empty = {n for n in rules.nodes if all(n not in nodes for nodes in where.values())}
     if _short(rules, where, empty):
         return 0
