@@ -57,18 +57,19 @@ def complaints(case: Case, done: Outcome) -> list[str]:
 
 
 def _shape(case: Case, done: Outcome) -> list[str]:
-    """Return the errors of the JSON output against its schema."""
+    """Return the errors of the JSON output against its schema; ``--json=1`` has no schema."""
     command = case.arguments[0] if case.arguments[0] in COMMANDS else ""
     if done.status != 0 or not done.out.strip() or _says_more(case):
         return []
-    if command and "--json" not in case.arguments:
+    forms = [word for word in case.arguments if word.partition("=")[0] == "--json"]
+    if command and "--json" not in forms:
         return []
     try:
         document = json.loads(done.out.decode("utf-8", "replace"), parse_constant=_no_constant)
     except ValueError as error:
         return [f"no JSON: {error}: {done.out[:200]!r}"]
     schema = OF_COMMAND.get(command, "" if command else "response")
-    if not schema:
+    if not schema or forms[-1:] not in ([], ["--json"]):  # the last one counts
         return []
     first = next(iter(validator(f"{schema}.schema.json").iter_errors(document)), None)
     return [f"not by {schema}.schema.json: {first.message[:300]}"] if first else []
