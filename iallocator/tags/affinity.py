@@ -63,7 +63,7 @@ NO_FORCE_STOP = "no-force-stop"
 
 MARK_WORDS = {
     KEEP_RUNNING: "is not stopped to make room",
-    CANNOT_STOP: "does not stop when told to",
+    CANNOT_STOP: "cannot be stopped in an orderly way",
     NO_FORCE_STOP: "is not stopped by force",
 }
 

@@ -23,7 +23,7 @@ MODES = ("strict", "no-new")
 CHUNKS = [range(start, start + 250) for start in seeds(500, 1500)[::250]]
 
 
-def cheap(case: Case, node: int) -> int:
+def result_by_bounds(case: Case, node: int) -> int:
     """Return the result of the check by bounds for the failure of `node`."""
     demand = demand_of(case.state, (node,), case.rules)
     return check_bounds(case.state, (node,), demand, case.rules)[0]
@@ -34,7 +34,7 @@ def results(cases: Iterator[tuple[str, Case]]) -> Counter[int]:
     counts: Counter[int] = Counter()
     for name, case in cases:
         for node in range(len(case.cluster.nodes)):
-            kind = cheap(case, node)
+            kind = result_by_bounds(case, node)
             counts[kind] += 1
             if kind != UNPROVED:
                 assert tolerates(case, node) is (kind == PROVED_SAFE), (

@@ -198,7 +198,7 @@ class ColocationMoves:
             held = (index for names in groups for name in names for index in where[name])
             if all(nodes[index].online for index in held):
                 return
-            rules = rules.for_everyone()
+            rules = rules.also_on_online_nodes()
         before = {name: self._state.where[name][0] for names in groups for name in names}
         for target in self._first_targets(groups, rules) if targets is None else targets:
             with self._state.trial():

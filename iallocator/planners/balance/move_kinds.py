@@ -150,7 +150,7 @@ class MoveRules:
         """Return a copy that enforces soft limits, or ignores them if `ignore` is true."""
         return self if ignore == self.ignore_soft else self._with(ignore_soft=ignore)
 
-    def for_everyone(self) -> MoveRules:
+    def also_on_online_nodes(self) -> MoveRules:
         """Return a copy that also permits moves of instances on online nodes."""
         return self._with(evacuate_only=False)
 

@@ -158,7 +158,7 @@ def make_room(
     failures = Failures(limits)
     cost = None if settings.cost is None else settings.cost * GIB
 
-    def stands(entries: Sequence[PlanEntry]) -> bool:
+    def is_verified(entries: Sequence[PlanEntry]) -> bool:
         if verify_moves(done.before, entries, limits, failures):
             return False
         trial = RoomMade(context)
@@ -169,7 +169,7 @@ def make_room(
         moves = [entry.move for entry in entries]
         return lost_between(done.before, moves, limits, failures)
 
-    search = RoomSearch(context, goal, most, cost, stands, lambda one: bool(exposed(one)))
+    search = RoomSearch(context, goal, most, cost, is_verified, lambda one: bool(exposed(one)))
     try:
         with deadline:
             search.run()

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Changed = frozenset[tuple[str, Nodes]]
     """Names of instances that are not on their initial nodes, with their present nodes."""
 
-    Stands = Callable[[Sequence[PlanEntry]], bool]
+    PlanTest = Callable[[Sequence[PlanEntry]], bool]
 
 __all__ = ["WORK_IS_SPENT", "RoomSearch"]
 
@@ -73,9 +73,9 @@ MOST_EXPOSED_PLANS = 20
 class RoomSearch:
     """A search for at most `most` moves that copy at most `cost` MiB; None: any amount.
 
-    The search changes the state of `context`, and restores it.  `stands` returns whether a whole
-    plan passes the check of all limits, and `exposes` whether it violates N+1 during a move.  Such
-    a plan is used only if no other plan has as few moves.
+    The search changes the state of `context`, and restores it.  `is_verified` returns whether a
+    whole plan passes the check of all limits, and `exposes` whether it violates N+1 during a move.
+    A plan that does is used only if no other plan has as few moves.
 
     Attributes
     ----------
@@ -99,8 +99,8 @@ class RoomSearch:
         goal: Goal,
         most: int,
         cost: float | None,
-        stands: Stands,
-        exposes: Stands,
+        is_verified: PlanTest,
+        exposes: PlanTest,
     ) -> None:
         self.context = context
         self.goal = goal
@@ -111,7 +111,7 @@ class RoomSearch:
         self.proved = True
         self.ended = ""
         self._most = most
-        self._stands = stands
+        self._is_verified = is_verified
         self._exposes = exposes
         self._exposed = 0
         self._left: float = SEARCH_BUDGET
@@ -146,7 +146,7 @@ class RoomSearch:
 
         Its moves have been made in the state.  Each entry gets the score after its move.
         """
-        if not self._stands(entries):
+        if not self._is_verified(entries):
             return False
         made, nodes = self.context.state, range(len(self.context.cluster.nodes))
         with made.trial():
