@@ -14,7 +14,7 @@ from iallocator.n1 import PROVED_LOST, PROVED_SAFE, UNPROVED, simulation
 from tests.builders import Json, allocate_rbd, cluster, rbd
 from tests.seeds import seeds
 
-from .test_margin import cheap
+from .test_margin import result_by_bounds
 from .test_tolerance import compare
 from .tight import Case, alone, context_of, document, tolerates
 
@@ -71,7 +71,7 @@ def test_bounds_result_with_units_is_that_of_the_simulation(mode: str) -> None:
     for seed in seeds(150, 400):
         case = tagged(seed, mode)
         for node in range(len(case.cluster.nodes)):
-            kind = cheap(case, node)
+            kind = result_by_bounds(case, node)
             counts[kind] += 1
             if kind != UNPROVED:
                 assert tolerates(case, node) is (kind == PROVED_SAFE), f"{mode} {seed}, node {node}"
