@@ -61,8 +61,10 @@ def _return_of(command: Command, node: Node) -> ReturnResult:
     if runs(command.settings) and node.offline:
         from iallocator.commands.rescue_watch import candidates_before
 
-        folder = os.path.dirname(default_path("rescue", ""))
-        before = candidates_before(cluster.name, node.name, folder)
+        folders = [os.path.dirname(default_path("rescue", ""))]
+        if command.settings.journal:
+            folders.append(os.path.dirname(os.path.abspath(command.settings.journal)))
+        before = candidates_before(cluster.name, node.name, folders)
     promoted = [
         one.name for one in cluster.nodes if one.master_candidate and one.name not in before
     ]

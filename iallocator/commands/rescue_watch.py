@@ -33,7 +33,7 @@ from iallocator.wire.fields import names, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
@@ -166,16 +166,16 @@ class Rescues:
 
 
 def candidates_before(
-    cluster: str, node: str, folder: str, watch_folder: str = WATCH_FOLDER
+    cluster: str, node: str, folders: Sequence[str], watch_folder: str = WATCH_FOLDER
 ) -> list[str]:
     """Return the master candidates of a cluster when the last rescue of `node` set it offline.
 
-    `cluster`: the name of the cluster. `folder`: that of the journals of rescues by hand;
-    `watch_folder`: that of the watch. Journals that cannot be read are left out; without a journal,
-    the list is empty.
+    `cluster`: the name of the cluster. `folders`: those of the journals of rescues by hand, with
+    names that begin with ``rescue``; `watch_folder`: that of the watch. Journals that cannot be
+    read are left out; without a journal, the list is empty.
     """
-    paths = [*_journals(folder, "rescue-"), *_journals(watch_folder, "")]
-    for _, path in sorted(paths, reverse=True):
+    paths = [path for folder in folders for path in _journals(folder, "rescue")]
+    for _, path in sorted([*paths, *_journals(watch_folder, "")], reverse=True):
         with suppress(UsageError, RequestError):
             head, _ = read_journal(path)
             if head["cluster"] == cluster and node in dead_nodes(head):

@@ -148,16 +148,20 @@ def test_mark_of_the_node_promotes_another_master_candidate(tmp_path: Path) -> N
     assert mark["offline"] is mark["auto_promote"] is True
 
 
+@pytest.mark.parametrize("back", ["back", "elsewhere/back"])
 @pytest.mark.parametrize("candidate", [True, False])
 def test_returned_node_is_master_candidate_if_it_was_one(
-    candidate: bool, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    candidate: bool, back: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`rescue --return` gives a node its role back, and names the node that was promoted.
 
-    Ganeti does not give it back, because the promoted node makes the candidates complete.
+    Ganeti does not give it back, because the promoted node makes the candidates complete. The
+    journal of the rescue is in the folder of the journal `back`, or in the default folder.
     """
+    default = tmp_path if "/" in back else tmp_path / "other"
+    (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(
-        "iallocator.commands.rescue.default_path", lambda *_: str(tmp_path / "x.journal")
+        "iallocator.commands.rescue.default_path", lambda *_: str(default / "x.journal")
     )
     answers = sick(oob_program=OOB)
     answers["nodes"][1]["master_candidate"] = candidate
@@ -171,7 +175,7 @@ def test_returned_node_is_master_candidate_if_it_was_one(
         scenario.found("node2")["master_candidate"] = False
         scenario.found("node4")["master_candidate"] = True
         capsys.readouterr()
-        assert main([*words, str(tmp_path / "back"), "--return"]) == 0
+        assert main([*words, str(tmp_path / back), "--return"]) == 0
         here = scenario.found("node2")
     printed_text = "".join(capsys.readouterr())
     assert ("node4 became master candidate meanwhile" in printed_text) == candidate

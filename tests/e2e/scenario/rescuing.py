@@ -101,6 +101,7 @@ def _by_hand(run: Runner) -> None:
         wrong += ["instances were moved"] if run.cluster.instances() != before else []
         run.record(f"a node that {words} is not rescued", wrong)
 
+    role = _candidate(run, dead)
     _cut(run, dead)
     execution = Execution(run, THROUGH_LUXI, "rescue", "rescue")
     execution.begin(dead)
@@ -110,7 +111,7 @@ def _by_hand(run: Runner) -> None:
     wrong += list(_out_of_order(run))
     run.record("a dead node is rescued, though the process was killed", wrong)
 
-    run.record("the node comes back", _back(run, dead))
+    run.record("the node comes back", _back(run, dead, role))
     _remove(run, *_MIRRORED, _PLAIN)
     run.arrange("gnt-node", "modify", "--node-parameters=oob_program=default", dead)
 
@@ -128,6 +129,7 @@ def _through_rapi(run: Runner) -> None:
     wrong = [] if status == 1 and "is not dead" in err and not found else [f"{status}: {err}"]
     run.record("a node that answers is not rescued through RAPI", wrong)
 
+    role = _candidate(run, dead)
     _cut(run, dead)
     execution = Execution(run, THROUGH_RAPI, "rescue-rapi", "rescue")
     execution.begin(dead)
@@ -150,7 +152,7 @@ def _through_rapi(run: Runner) -> None:
 
     run.cluster.nodes[dead].run("sh", "-c", f"ip link set eth0 up; {_DAEMONS} start ganeti-noded")
     forget_disks(run, dead)
-    run.record("the node comes back through RAPI", _back(run, dead, THROUGH_RAPI))
+    run.record("the node comes back through RAPI", _back(run, dead, role, THROUGH_RAPI))
     _remove(run, *_MIRRORED)
     run.arrange("gnt-node", "modify", "--node-parameters=oob_program=default", dead)
 
@@ -162,8 +164,11 @@ def _remove(run: Runner, *names: str) -> None:
         run.cluster.gnt(*words, instance(name))
 
 
-def _back(run: Runner, node: str, connection: Words = THROUGH_LUXI) -> list[str]:
-    """Bring a node back with `rescue --return`; return the problems."""
+def _back(run: Runner, node: str, role: str | None, connection: Words = THROUGH_LUXI) -> list[str]:
+    """Bring a node back with `rescue --return`; return the problems.
+
+    `role`: what `_candidate` returned before the rescue; None: the role is not compared.
+    """
     through = "rapi" if connection == THROUGH_RAPI else "luxi"
     execution = Execution(run, connection, f"back-{node}-{through}", "rescue")
     execution.begin(node, "--return", "--assume-offline")
@@ -172,7 +177,16 @@ def _back(run: Runner, node: str, connection: Words = THROUGH_LUXI) -> list[str]
         status, found, err = execution.resumed("--done-by-hand")
     offline = run.cluster.ask("gnt-node", "list", "--no-headers", "-o", "offline", node)
     well = status == 0 and offline.strip() == "N"
-    return [] if well else [f"status {status}, offline {offline}: {err[-1500:]} {found}"]
+    wrong = [] if well else [f"status {status}, offline {offline}: {err[-1500:]} {found}"]
+    if role is not None and (now := _candidate(run, node)) != role:
+        wrong.append(f"master candidate: {role} before, {now} now")
+    return wrong
+
+
+def _candidate(run: Runner, node: str) -> str:
+    """Return whether a node is a master candidate, ``Y`` or ``N``."""
+    words = ("gnt-node", "list", "--no-headers", "-o", "master_candidate", node)
+    return run.cluster.ask(*words).strip()
 
 
 def _out_of_order(run: Runner) -> Iterator[str]:
@@ -219,7 +233,7 @@ def _watched(run: Runner) -> None:
     wrong = [] if done.status == 0 else [f"status {done.status}: {done.output[-800:]}"]
     run.record("then it has nothing to do", wrong)
 
-    run.record("the rescued node comes back", _back(run, two))
+    run.record("the rescued node comes back", _back(run, two, None))
     _remove(run, _SHARED)
     run.arrange("gnt-group", "remove-tags", SECOND_GROUP, _TAG)
     for node in (one, two):
