@@ -57,11 +57,13 @@ RARE = [
     (13000537, "allocate"),
     (14000774, "allocate"),
     (14000577, "multi-allocate"),
+    (1300023, "node-evacuate-exhausted"),
+    (1310293, "node-evacuate-exhausted"),
 ]
 """Seeds and kinds of rare documents.
 
-They have disks with unknown spindles, instances that hail confuses with new ones, and groups that
-differ by rounding only.
+They have disks with unknown spindles, instances that hail confuses with new ones, groups that
+differ by rounding only, and full nodes without a reserve.
 """
 
 
