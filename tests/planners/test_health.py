@@ -57,20 +57,24 @@ def test_health_by_sums_is_that_of_simulated_failures() -> None:
     assert found > 5
 
 
+def overload(state: State, node: int) -> None:
+    """Move the primary of every second instance to `node`, whatever the limits."""
+    for instance in state.cluster.instances[::2]:
+        before = state.where[instance.name]
+        if node not in before:
+            state.remove(instance, before)
+            state.place(instance, (node, *before[1:]))
+
+
 def test_failures_that_are_undecided_when_the_work_is_spent_count_as_broken() -> None:
     """Without work left for simulations, failures that may lose more count as losing more."""
     found = more = 0
     for number, (name, cluster, group) in enumerate(scenarios(range(20))):
-        state, draw = State(cluster), random.Random(number)
+        state = State(cluster)
         rules = plan_rules("no-worse")
         failures = FailureTolerance(State(cluster), rules, group=group)
         failures.measure()
-        overloaded = draw.choice(group.nodes)
-        for instance in cluster.instances[::2]:
-            before = state.where[instance.name]
-            if overloaded not in before:
-                state.remove(instance, before)
-                state.place(instance, (overloaded, *before[1:]))
+        overload(state, random.Random(number).choice(group.nodes))
         for rescues in (False, True):
             broken = failures.on(state).comparison.broken(rescues=rescues)
             rules.effort.work[SIMULATIONS] = 0
@@ -88,15 +92,10 @@ def test_first_failure_not_tolerated_is_the_first_of_all(mode: str) -> None:
     """The search for one failure that is not tolerated returns the first of all such failures."""
     found = 0
     for number, (name, cluster, group) in enumerate(scenarios(range(20))):
-        state, draw = State(cluster), random.Random(number)
+        state = State(cluster)
         failures = FailureTolerance(State(cluster), plan_rules(mode), group=group)
         failures.measure()
-        overloaded = draw.choice(group.nodes)
-        for instance in cluster.instances[::2]:
-            before = state.where[instance.name]
-            if overloaded not in before:
-                state.remove(instance, before)
-                state.place(instance, (overloaded, *before[1:]))
+        overload(state, random.Random(number).choice(group.nodes))
         every = failures.on(state).comparison.broken()
         assert failures.on(state).comparison.first_broken() == next(iter(every), None), name
         found += bool(every)

@@ -72,9 +72,7 @@ ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def details_of(cluster: Cluster, request: Request, raw: dict[str, Any]) -> str:
     """Return `request` as hail prints it; `raw`: the request in Ganeti's message."""
-    nodes = len(cluster.nodes)
-    ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
-    place = {one.name: number for number, one in enumerate(ordered)}
+    nodes, place = len(cluster.nodes), _instance_positions(cluster)
 
     def places(instances: Iterable[Instance]) -> str:
         return ",".join(str(place[one.name]) for one in instances)
@@ -103,6 +101,12 @@ def details_of(cluster: Cluster, request: Request, raw: dict[str, Any]) -> str:
     return f"Allocate ({new}) ({_allocation(raw, raw.get('group_name'))}) {listed}"
 
 
+def _instance_positions(cluster: Cluster) -> dict[str, int]:
+    """Return name of an instance -> its number in hail's output; the last one read is number 0."""
+    ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
+    return {one.name: number for number, one in enumerate(ordered)}
+
+
 def group_text(group: Group, networks: Iterable[str], first: int = 0) -> str:
     """Return `group` in hail's words, with its `networks` in the order of the message.
 
@@ -127,8 +131,7 @@ def cluster_text(state: State, policy: Policy, master: str, raw: dict[str, Any],
     held = raw.get("instances", {})
     hypervisors = raw.get("enabled_hypervisors")
     hypervisor = _just(HYPERVISORS[hypervisors[0]] if hypervisors else None)
-    ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
-    place = {one.name: number for number, one in enumerate(ordered)}
+    place = _instance_positions(cluster)
     last = len(cluster.nodes) - 1 + first
     parts = {
         "cdGroups": (
@@ -141,7 +144,7 @@ def cluster_text(state: State, policy: Policy, master: str, raw: dict[str, Any],
         ),
         "cdInstances": (
             _existing(state, one, [last - index for index in one.nodes], place, held.get(one.name))
-            for one in ordered
+            for one in sorted(cluster.instances, key=lambda one: place[one.name])
         ),
     }
     start = {"cdInstances": 0}
