@@ -73,7 +73,7 @@ class RecordingTolerance(FailureTolerance):
         All `placements` are of `instance`, and in one group.
         """
         first = self._move(instance, placements[0]) if placements else None
-        for nodes in self.cleared(first, placements) if first else ():
+        for nodes in self.proved_allowed(first, placements) if first else ():
             self._results[instance.name, nodes] = True
 
     def unknown(self, instance: Instance, placements: Collection[Nodes]) -> list[Nodes]:

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
             """Return, for each instance of a colocation group, the names of all its members."""
 
     Growth = tuple[float, float, float, float]
-    """What a failure loses more than in the initial state: instances, and MiB of memory, if
-    instances that have returned from offline nodes count as lost in the initial state; then
-    instances, and MiB, if they do not count as lost."""
+    """How much more a failure loses than in the initial state, as four numbers. The first two are a
+    number of instances and their MiB of memory; here, instances that have returned from offline
+    nodes count as lost in the initial state. The last two are the number and the MiB if these
+    instances do not count as lost.
+    """
 
 
 __all__ = [
@@ -71,19 +73,20 @@ PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
 def sum_of_shares(
     closing: Iterable[tuple[float, float]], memory_budget: float, disk_budget: float
 ) -> tuple[int, float]:
-    """Return whether budgets of memory and disk cannot close all targets, and the spare memory.
+    """Return whether some target stays open, whatever budgets of memory and disk are used for, and
+    the spare memory.
 
-    A target is closed if it lacks the memory, or the disk, for one more instance. The first result
-    is `PROVED_SAFE` if the budgets certainly cannot close all targets, else `UNPROVED`. The spare
-    memory is infinite if the budgets cannot close all targets even after two of them are closed;
-    else -1, or 0 with `UNPROVED`.
+    A target is a node that can restart instances. It is closed if it lacks the memory, or the disk,
+    for one more instance. The first result is `PROVED_SAFE` if the budgets certainly cannot close
+    all targets, else `UNPROVED`. The spare memory is infinite if the budgets cannot close all
+    targets even after two of them are closed; else -1, or 0 with `UNPROVED`.
 
     Parameters
     ----------
     closing:
         For each target, the MiB of memory, and the MiB of disk, either of which closes it.
     memory_budget, disk_budget:
-        The MiB that are available to close targets.
+        The MiB of memory, and of disk, that the instances restarted before use.
     """
     first = second = others = 0.0  # the two largest shares, and the sum of the others
     for memory, disk in closing:
@@ -124,7 +127,8 @@ N1_MODES = ("strict", "no-worse", "no-new", "off")
 
 
 class Rules:
-    """Which failures must be tolerated, and what may be assumed in a failure.
+    """The rules of one ``--n1`` mode: which failures must be tolerated, and which nodes may take
+    over.
 
     * ``strict``: all failures of the nodes that the score includes.  Offline and drained nodes can
       take over as long as they have the memory, and a failover needs disk to be left.
@@ -162,10 +166,11 @@ class Rules:
     requires_all:
         Whether every failure must be tolerated, whether it was before or not: ``strict``.
     strict:
-        Whether nodes that are not online can take over, and a failover needs disk: ``strict``, but
-        not for a plan.
+        Whether nodes that are not online can take over, and a failover needs disk. True for
+        ``strict``, except in rules for a plan.
     exact:
-        Whether exact search decides.
+        Whether exact search decides the failures that bounds do not decide; by default, only with
+        ``no-worse``.
     """
 
     __slots__ = (

@@ -37,7 +37,8 @@ __all__ = ["Arrivals", "BatchedSimulation"]
 
 
 def slots_for(memory: Floats, disk: Floats, need: Floats) -> Floats:
-    """Return how many instances of size `need` fit into the free `memory` and `disk` of each node.
+    """Return how many instances of size `need` fit into the free `memory` and `disk` (MiB) of each
+    node.
 
     Some memory must remain, and some disk if the instances need any. `need` has memory and disk in
     its last dimension; the other dimensions are those of `memory`.
@@ -74,11 +75,13 @@ class _Batch:
     own:
         The position of the failed node of each failure.
     leaving:
-        The instances that each failure restarts.
+        For each failure, the instances that must restart on other nodes.
     heads:
-        For each failure, a row of amounts for each instance of ``leaving[i].head``.
+        For each failure, an array with one row for each instance of ``leaving[i].head``: the
+        amounts that the instance adds to the columns of its node.
     coming, at:
-        Vector ``coming[i]`` is added at each of the positions ``at[i]`` before failure ``i``.
+        Before failure ``i``, new instances are placed on the nodes at the positions ``at[i]``. Each
+        of them adds the amounts ``coming[i]`` to the columns of its node.
     """
 
     def __init__(
@@ -97,7 +100,8 @@ class _Batch:
         lengths = np.array([len(head) for head in heads], dtype=np.intp)
         self._rows: Indices = np.argsort(-lengths, kind="stable")
         self._left = lengths[self._rows]
-        self._busy = lengths.size  # so many rows, the first ones, have an instance left
+        # the number of rows that have an instance left; they are the first ones
+        self._busy = lengths.size
         self._own = own[self._rows]
         order = self._rows.tolist()
         tails = [(*leaving[old].need, leaving[old].times) for old in order]
@@ -136,8 +140,8 @@ class _Batch:
         self._start_steps(moved, np.array([node for _, node in kinds], dtype=np.intp))
 
     def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
-        """Add the vector of each row at its positions in `at`; a position that occurs twice counts
-        twice.
+        """Place the new instances of each row before its failure: add its vector to the nodes at
+        its positions in `at`. A position that occurs twice receives the vector twice.
         """
         nodes = self._memory.shape[1]
         came = np.fromiter(chain.from_iterable(at), dtype=np.intp)
@@ -156,8 +160,9 @@ class _Batch:
         """Compute for every step the capacity that its instances need, and their effect on the
         scores.
 
-        Rows with equal heads and the same failed node are of one kind. `moved`: the vectors of the
-        heads, kind by kind; `own`: the failed node of each kind.
+        A head is the queue of a row without its last run of equal instances. Rows with equal heads
+        and the same failed node are of one kind. `moved`: the vectors of the heads, kind by kind;
+        `own`: the failed node of each kind.
         """
         kinds = self._kinds
         lengths = np.zeros(own.size, dtype=np.intp)
@@ -170,14 +175,16 @@ class _Batch:
         self._scores.start(vectors, own)
 
     def run(self) -> Truths:
-        """Restart all instances; return for each failure whether an instance is left over."""
+        """Simulate all restarts; return for each failure whether some instance cannot be restarted.
+        @
+        """
         for step in range(len(self._needed)):
             while self._busy and self._left[self._busy - 1] <= step:
                 self._busy -= 1
             if self._busy and self._open.size:
                 self._move(step, self._busy)
             elif self._busy:
-                self._strand(np.arange(self._rows.size) < self._busy)
+                self._drop_lost(np.arange(self._rows.size) < self._busy)
         if self._rows.size:  # all instances that are left in a row are equal
             memory, disk = self._memory, self._disk
             memory[:, self._open], disk[:, self._open] = self._free, self._free_disk
@@ -186,7 +193,7 @@ class _Batch:
             self._lost[self._rows] = slots.sum(axis=1) < self._tails[:, 2]
         return self._lost
 
-    def _strand(self, stuck: Truths) -> None:
+    def _drop_lost(self, stuck: Truths) -> None:
         """Record that the failures of the rows `stuck` are not tolerated, and drop these rows.
 
         In each of them, an instance cannot be restarted.
@@ -216,7 +223,7 @@ class _Batch:
         best = scores.argmin(axis=1)
         stuck = closed.take(self._first[:active] + best)
         if np.logical_or.reduce(stuck):
-            self._strand(np.concatenate((stuck, np.zeros(self._rows.size - active, dtype=bool))))
+            self._drop_lost(np.concatenate((stuck, np.zeros(self._rows.size - active, dtype=bool))))
             best = best[~stuck]
         if best.size:
             rows = best.size
@@ -287,7 +294,7 @@ class BatchedSimulation:
         are on their nodes in addition to the state; those on failed nodes are part of
         ``leaving[i]``.
         """
-        if not failing:  # there may be no node at all that could
+        if not failing:  # the group may have no node that can fail
             return []
         size = max(1, FAILURE_NODES_AT_ONCE // self._allowed.size)
         results: list[bool] = []
@@ -317,7 +324,9 @@ class BatchedSimulation:
         return nodes if self._every else [self._position[node] for node in nodes]
 
     def _head_of(self, failure: Failure, leaving: Leaving) -> _Head:
-        """Return the head of `leaving`, from the cache if the head of this failure is unchanged."""
+        """Return the head of `leaving`: its instances before the last run of equal ones. The head
+        of this failure is cached until it changes.
+        """
         known = self._heads.get(failure)
         if known is None or known.vectors is not leaving.head:
             amounts = np.array(leaving.head, dtype=np.float64).reshape(-1, len(COLUMNS))

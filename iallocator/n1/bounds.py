@@ -1,16 +1,18 @@
 """Bounds: sums of free memory that prove that a failure is tolerated, or that it is not tolerated.
 
-An instance of x MiB cannot be restarted only if the instances restarted before it leave less than x
-MiB on every target.  To leave less, the earlier instances must use at least
-``max(0, capacity - x + 1)`` MiB on each target. If the sum of these amounts is more than the memory
-of all earlier instances, the instance has a placement, whatever the order and the choices.  The
-largest instance is the worst case: making x smaller by one raises the left side by the number of
-targets that could hold x, and the right side by one.
+A target is a node that can restart instances of the failed nodes. An instance of x MiB cannot be
+restarted only if the instances restarted before it leave less than x MiB on every target. To leave
+less, the earlier instances must use at least ``max(0, capacity - x + 1)`` MiB on each target. If
+the sum of these amounts over all targets is more than the memory of all earlier instances, the
+instance can be restarted, in whatever order and wherever the earlier ones restart. Only the largest
+instance must be checked: with x smaller by one, the sum rises by the number of targets that could
+hold x, and the memory of the earlier instances by one.
 
-Plain instances need disk as well: a target is closed to an instance by memory or by disk.  The
-instances restarted before can close all targets only if the shares of both budgets, the cheaper one
-for each target, add up to no more than two.  If the shares without the two largest add up to more
-than two, not even a candidate that fills two nodes can make the failure intolerable.
+Plain instances need disk as well: a target is closed to an instance by memory or by disk. To close
+a target, earlier instances use there a share of the memory of all earlier instances, or a share of
+their disk. If the smaller of the two shares, added over all targets, is more than two, they cannot
+close all targets. If this holds even without the two largest shares, a new instance that fills two
+nodes cannot make the failure intolerable.
 
 If several nodes fail together, the instances of each of their groups are restarted on the other
 nodes of that group. An instance with both nodes among the failed ones cannot be restarted.
@@ -18,7 +20,7 @@ nodes of that group. An instance with both nodes among the failed ones cannot be
 Cost: O(n) for a failure in a group of *n* nodes, or O(log n) with `TargetCapacity`; the demand of a
 failure takes time in proportion to its instances, and is kept until one of its nodes changes.
 
-Source: the argument is this program's own.
+Source: the proof was developed for this program.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ __all__ = [
 
 
 class Demand:
-    """The requirements of a failure on the nodes that have not failed.
+    """What the instances of failed nodes require of the nodes that have not failed.
 
     Attributes
     ----------
@@ -123,7 +125,7 @@ class Demand:
         self.shares: list[Share] | None = None
 
     def add(self, instance: Instance, secondary: int | None, recreated: bool) -> None:
-        """Count `instance`, which is a primary of the failed node.
+        """Add the requirements of `instance`, which has the failed node as its primary.
 
         `recreated`: whether the instance is created anew on another node, instead of moved.
         """
@@ -156,7 +158,9 @@ class Demand:
         self.largest_disk = max(self.largest_disk, other.largest_disk)
 
     def add_unit(self, members: Sequence[Instance]) -> None:
-        """Count that `members` must restart on one node; each of them is counted already."""
+        """Add the requirement that `members` restart on one node. Each member must have been added
+        with `add` before.
+        """
         here = [one for one in members if not one.forthcoming]
         if len(here) < 2:
             return
@@ -235,9 +239,10 @@ def known_demand(state: State, failure: Failure, rules: Rules, known: Demands) -
 
 
 def _split(state: State, nodes: Iterable[int], demand: Demand) -> None:
-    """Split the demand of the failure of `nodes` by the nodes on which instances can restart.
+    """Store in `demand.shares` the demand of the failure of `nodes`, divided by the nodes on which
+    the instances can restart.
 
-    Nothing changes if all of the instances can restart on every node.
+    The demand is not changed if every instance can restart on every node. @
     """
     movers = [
         i
@@ -254,7 +259,8 @@ def _split(state: State, nodes: Iterable[int], demand: Demand) -> None:
 
 
 class TargetCapacity:
-    """The free memory of the targets of a group, sorted: one look-up gives the sums of bounds.
+    """The free memory of the targets of a group, sorted, so that a binary search gives the sums of
+    bounds.
 
     The sort saves time if many failures are checked on the same state.
     """
@@ -296,8 +302,8 @@ class TargetCapacity:
     def closing(
         self, need: float, failed: Collection[int], memory_taken: Mapping[int, float]
     ) -> float:
-        """Return the least MiB that leave no target, except `failed`, with `need` MiB of free
-        memory.
+        """Return how many MiB instances must use at least until no target outside `failed` can hold
+        `need` MiB more.
 
         `memory_taken`: node -> MiB that failovers use there.
         """

@@ -1,10 +1,10 @@
-"""Comparison of a state with the initial one: which failures are not tolerated any more, or lose
-more.
+"""Compare a state with the initial one: find the failures that are no longer tolerated, or that
+lose more.
 
 Cost: one check of each failure that a changed node affects; `PlanGuard` keeps bounds from one move
 of a plan to the next.
 
-Source: the argument about instances on offline nodes is this program's own.
+Source: the rule for instances on offline nodes was developed for this program.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class InitialFailures:
     tolerated:
         The tolerated failures of `failing`, if several nodes were online; empty if not measured.
     alone:
-        The tolerated failures of `failing`, if one node was online: it had no instance to restart.
+        The tolerated failures of `failing` if at most one node was online. Such a failure is
+        tolerated only if the node has no instance to restart.
     losses:
         Failure -> its loss in the initial state.
     """
@@ -125,7 +126,8 @@ class InitialFailures:
     def growths(
         self, losses: Mapping[Failure, Loss], back: tuple[int, float]
     ) -> dict[Failure, Growth]:
-        """Return for each failure in `losses` how much more it loses than initially, as `Growth`.
+        """Return for each failure how much its loss in `losses` exceeds its initial loss, as
+        `Growth`.
 
         `back`: the number of instances that have returned from offline nodes, and their MiB.
         """
@@ -357,7 +359,9 @@ class Comparison:
     # The growth of losses
 
     def spent(self, share: float = 1) -> bool:
-        """Return whether `share` of the work for comparisons is done, or the time is up."""
+        """Return whether the fraction `share` (0 to 1) of the work for comparisons is done, or the
+        time is up.
+        """
         effort = self._failures.rules.effort
         return effort.spent or effort.used > self._limit - (1 - share) * WORK_PER_SECOND
 
@@ -471,8 +475,8 @@ class PlanGuard:
 class PassingGuard:
     """Checks each state of a plan: no failure may lose more instances than initially.
 
-    The condition holds for every mode. Instances that return from offline nodes count as lost in
-    every failure of the initial state. `failures` has the rules of ``no-worse``.
+    This is checked in every ``--n1`` mode. Instances that return from offline nodes count as lost
+    in every failure of the initial state. `failures` has the rules of ``no-worse``.
 
     Cost: one check by `PlanGuard`; if it finds a broken failure, also the search for the losses.
     """

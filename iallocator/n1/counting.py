@@ -1,15 +1,17 @@
-"""Counting: which placements of equal instances on one node keep N+1, and how many more fit.
+"""Counting of slots: decides N+1 for many equal instances that have no secondary.
 
-A failure is a set of nodes of one group; usually it is one node.  The instances of the failed nodes
-are restarted in a known order.  Let x be the size of one of them.
-A target with n slots of that size still has at least ``n - ceil(y / x)`` slots after it receives an
-instance of size y.  So an instance has a placement, whatever was chosen for those before it, if all
-targets together have more slots of its size than the instances before it take away.  The last
-instance of each size is the worst case.  Where only memory is needed, the bound with the memory of
-the instances before it decides as well (see `iallocator.n1.bounds`).
+A failure is a set of nodes of one group; usually it is one node. The instances of the failed nodes
+are restarted in a known order on the targets, which are the other nodes of the group. A slot is
+free capacity of a target for one instance of a given size.
 
-The other direction: each instance of size y takes at least ``floor(y / x)`` slots.  If any size has
-fewer slots than that, or the memory is less than what is restarted, some instance is left over.
+Let x be the size of an instance. A target with n slots of size x still has at least
+``n - ceil(y / x)`` of them after it receives an instance of size y. So the instance can be
+restarted, wherever the earlier ones restart, if all targets together have more slots of size x than
+the earlier instances take away at most. Of equal instances, only the last one must be checked.
+Where instances need memory only, the sums of `iallocator.n1.bounds` are a second proof.
+
+Conversely, an instance of size y takes at least ``floor(y / x)`` slots of size x. If the targets
+have fewer slots of some size than all instances take at least, some instance cannot be restarted.
 
 Where neither direction decides, the undecided failures, and only those, are simulated in batches
 (`iallocator.n1.batched_simulation`).
@@ -19,8 +21,8 @@ next nodes are predicted: each instance is expected on the best node that is not
 All failures that counting leaves undecided are simulated together, which takes little longer than
 one of them.  The first wrong prediction ends the accepted sequence, and is remembered.
 
-Cost: O(n + f) per placement and size in arrays of *n* nodes, and of *f* nodes in all failures,
-whatever the number of instances.
+Cost: O(n + f) array elements for each placement and size, with *n* nodes, and *f* nodes in all
+failures together. The number of instances does not matter.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ __all__ = ["CountedTolerance", "GroupCounting", "Speculation"]
 
 
 FIRST_BATCH_SIZES, BATCH_GROWTH = 4, 4
-"""How many sizes the first batch has, and the factor by which batches grow."""
+"""The number of instances in the first batch of `GroupChecks.rejected_down`, and the factor by
+which each later batch is larger."""
 
 REJECTIONS_BEFORE_SIMULATION = 2
 """The number of nodes on which a failure must have rejected an instance before the failure is
@@ -78,7 +81,7 @@ class GroupCounting:
     group, targets:
         The group, and its nodes that may take over.
     queues:
-        Failure -> the instances that leave its nodes then.
+        Failure -> the instances that must restart when its nodes fail.
     intricate:
         Whether counting never decides in this group, for example if nodes of it and of another
         group fail together.
@@ -117,7 +120,8 @@ class GroupCounting:
         self._totals: Kept[Need, tuple[int, int]] = {}
         self._all_tolerated: Kept[None, bool | None] = {}
         self._margins: Kept[None, dict[Need, Margin]] = {}
-        self._changed: list[set[int]] = [set(), set()]  # since the arrays were renewed
+        # The nodes that have changed since the arrays were renewed
+        self._changed: list[set[int]] = [set(), set()]
         self._undecided = UndecidedFailures(state, self.queues, self.targets, self._changed[0])
         self._spare = SpareSlots(state, self.queues, self.targets, self._changed[1])
 
@@ -154,11 +158,11 @@ class GroupCounting:
         self._change([node for _, (node,) in arrivals])
 
     def restore(self, nodes: Collection[int], queues: Mapping[Failure, Queue]) -> None:
-        """Count `nodes` again at the end of a trial; `queues`: the queues that the trial has
-        changed.
+        """Restore the counts at the end of a trial, which undoes its changes of the state.
 
-        `queues` must be as before the trial. Building them again from the state, by change
-        counters, is too slow: ``capacity`` with ``--n1 strict`` on 40 nodes with 2400 rbd instances
+        `nodes`: the nodes on which the trial placed instances. `queues`: the queues that the trial
+        has changed, as they were before it. They are passed in because it is too slow to build them
+        again from the state: ``capacity`` with ``--n1 strict`` on 40 nodes with 2400 rbd instances
         takes 1.61 s instead of 1.46 s.
         """
         self.queues.update(queues)
@@ -171,7 +175,10 @@ class GroupCounting:
     # All failures
 
     def count(self, instance: Instance) -> int:
-        """Return how many more equal instances certainly keep N+1, on any nodes of the group."""
+        """Return how many more instances equal to `instance` certainly keep N+1.
+
+        The number holds whichever nodes of the group they are placed on.
+        """
         if self.intricate or not self.counts(instance):
             return 0
         return self._spare.count(instance)
@@ -197,8 +204,8 @@ class GroupCounting:
     def certainly_lost(self, instance: Instance, node: int) -> bool:
         """Return whether a failure is certainly intolerable with `instance` on `node`.
 
-        A larger instance then makes the failure intolerable as well, because only slots of sizes
-        that are present on the nodes already are counted.
+        If the result is True, it is True for a larger instance as well, because the counted slots
+        are those for sizes of instances that are already placed.
         """
         if self.intricate or not self.counts(instance):
             return False
@@ -221,7 +228,7 @@ class GroupCounting:
     def not_tolerated_with(
         self, instance: Instance | None, node: int, others: Sequence[tuple[Failure, int]]
     ) -> tuple[dict[Failure, bool | None], list[bool | None]]:
-        """Return the failures not proved tolerated, and whether each failure of `others` is
+        """Return the failures not proved tolerated, and for each of `others` whether it is
         tolerated.
 
         `instance` is counted on `node` for the first result. `others`: a failure, and the node on
@@ -243,7 +250,7 @@ class GroupCounting:
     # One failure
 
     def loses(self, failure: Failure, need: Need, node: int) -> bool:
-        """Return whether a failure is certainly intolerable with an instance of size `need` on
+        """Return whether `failure` certainly loses an instance if one of size `need` is placed on
         `node`.
         """
         queue = self.queues[failure]
@@ -270,8 +277,9 @@ class GroupCounting:
         return True
 
     def leaving(self, failure: Failure, instance: Instance | None, node: int) -> Leaving:
-        """Return the instances that leave `failure`, with `instance` if `node` is one of the failed
-        nodes.
+        """Return the instances that must restart after `failure`.
+
+        `instance` is among them if `node` is one of the failed nodes.
         """
         return self._queue(failure, instance, node).leaving()
 
@@ -282,8 +290,9 @@ class GroupCounting:
         return present.with_one(instance, failure.index(node))
 
     def _slots(self, queue: Queue, failure: Failure, node: int, taken: Need) -> list[int]:
-        """Return the slots of all targets for each size in `queue`, after `taken` is used on
-        `node`.
+        """Return for each size in `queue` how many instances fit on all targets outside `failure`.
+
+        An instance of size `taken` is placed on `node` before; -1: on no node.
         """
         counts = []
         for need in queue.required:
@@ -292,8 +301,8 @@ class GroupCounting:
         return counts
 
     def _taken_slots(self, need: Need, node: int, taken: Need) -> tuple[int, int]:
-        """Return the slots, and closing MiB (`slots_left`), that `node` loses if `taken` is used
-        there.
+        """Return by how much an instance of size `taken` lowers both results of `slots_of_node` for
+        `node`.
         """
         if node not in self._takes_over:
             return 0, 0
@@ -302,7 +311,11 @@ class GroupCounting:
         return slots - left, closing - left_closing
 
     def _without(self, need: Need, failure: Failure) -> tuple[int, int]:
-        """Return the slots for `need` of all targets not in `failure`, and their closing MiB."""
+        """Return how many instances of size `need` fit on all targets outside `failure` together.
+
+        The second number is how many MiB must be used on these targets until no instance fits on
+        any.
+        """
         known = self._undecided.without(need, failure)
         if known is not None:
             return known
@@ -480,11 +493,12 @@ class GroupChecks:
                 known.prepared[one.as_primary].add(node)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """Return how many of `instances`, from the first, all of `nodes` certainly reject.
+        """Return how many instances at the start of `instances` are certainly rejected by all of
+        `nodes`.
 
-        One amount of the instances decreases from one to the next. For each node, only the failure
-        that rejected an instance there last is simulated. The result is 0 in other modes than
-        ``strict``.
+        The instances are equal except in one amount, which decreases from each to the next. For
+        each node, only the failure that rejected an instance there last is simulated. The result is
+        0 in other modes than ``strict``.
         """
         counting = self._counting
         known = self._rules.strict and self.plain and all(node in self.refuters for node in nodes)
@@ -554,10 +568,11 @@ class GroupChecks:
 
 
 class CountedTolerance:
-    """N+1 of all groups by counting, for instances on one node, by one set of rules.
+    """Checks N+1 of all groups by counting slots, for instances without a secondary.
 
-    `failing` are the failures that must be tolerated.  Each placement must be reported to
-    `placed`.  Undecided failures are simulated with `kernels`; without, they stay undecided.
+    `failing` are the failures that must be tolerated. The caller must report each placement to
+    `placed`. Undecided failures are simulated with `kernels`. Without `kernels`, they stay
+    undecided.
     """
 
     def __init__(
@@ -582,7 +597,10 @@ class CountedTolerance:
             }
 
     def count(self, instance: Instance, groups: Sequence[int]) -> int:
-        """Return how many more equal instances certainly keep N+1, on any nodes of `groups`."""
+        """Return how many more instances equal to `instance` certainly keep N+1.
+
+        The number holds whichever nodes of `groups` they are placed on.
+        """
         counts = [
             group.count(instance)
             if index in groups
@@ -615,7 +633,7 @@ class CountedTolerance:
     def certainly_lost(self, instance: Instance, node: int) -> bool:
         """Return whether a failure is certainly intolerable with `instance` on `node`.
 
-        A larger instance then makes the failure intolerable as well.
+        If the result is True, it is True for a larger instance as well.
         """
         own = self._state.cluster.nodes[node].group.index
         return any(
@@ -624,7 +642,8 @@ class CountedTolerance:
         )
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """Return how many of the first `instances` certainly cannot be placed on any of `nodes`.
+        """Return how many instances at the start of `instances` are certainly rejected by all of
+        `nodes`.
 
         `instances` are equal except in one amount, which decreases from each to the next.
         """
@@ -686,7 +705,8 @@ class _Prediction:
     undecided:
         The failure, and the instances that leave its nodes.
     coming:
-        An instance, and the nodes of all equal instances that are expected to be placed until then.
+        An instance, and the nodes of the equal instances that are expected to be placed when the
+        failure occurs, in order. The prediction concerns the last of them.
     node:
         The node of the last instance of `coming`.
     rejected:
@@ -703,10 +723,10 @@ class _Prediction:
 
 
 class Speculation:
-    """Checks of several placements in the group of `counting`, with ``strict``.
+    """Checks several placements of equal instances in one group at once, with ``--n1 strict``.
 
-    Between `start` and `end`, around a trial of the state, call `expect` and `placed` in turn.
-    `confirmed` then returns how many of the expected placements are right.
+    Call `start`, then `expect` and `placed` for each instance in a trial of the state, then `end`.
+    After that, `confirmed` returns how many of the expected placements are right.
     """
 
     def __init__(self, checks: GroupChecks, counting: GroupCounting) -> None:
@@ -717,7 +737,7 @@ class Speculation:
         self._queues: dict[Failure, Queue] = {}
         # The last failures that showed a prediction to be wrong
         self._recent: list[Failure] = []
-        self._wrong: _Prediction | None = None  # the one that ended what is believed
+        self._wrong: _Prediction | None = None  # the last wrong prediction
 
     def suits(self, instance: Instance) -> bool:
         """Return whether several placements of `instance` can be checked at once."""
@@ -735,7 +755,8 @@ class Speculation:
         self._queues = {}
 
     def expect(self, instance: Instance, node: int, rejected: Sequence[int]) -> bool:
-        """Predict that the next instance goes to `node`, as the nodes `rejected` reject it.
+        """Predict that the next instance is placed on `node`, because the nodes `rejected` reject
+        it.
 
         Return False if the prediction is known to be wrong; the failure that disproves it is
         remembered.
@@ -779,8 +800,8 @@ class Speculation:
         self._counting.restore(self._path, self._queues)
 
     def confirmed(self) -> int | None:
-        """Return how many placements precede the first wrong prediction; None if arrays do not
-        decide.
+        """Return the number of placements before the first wrong prediction; None if the failures
+        cannot be simulated in arrays.
 
         If there are many predictions, the failures that have rejected an instance are simulated
         first. Mostly one of them disproves a prediction, and the others need no simulation.

@@ -1,9 +1,9 @@
-"""Exact search of N+1: the least that a failure loses, over all orders of the restarts.
+"""Exact search for N+1: find the least loss of a failure over all orders of the restarts.
 
 The simulation (`iallocator.n1.simulation`) restarts one instance after the other and can get stuck
-where another order would not.  Here a drbd primary goes to its secondary, and every other instance
-to any node that may take it.  Instances that share no node, not even through others, are packed
-separately (`iallocator.packing`).  A packing counts only if all limits accept it on the state.
+where another order would not. Here a drbd primary goes to its secondary, and every other instance
+to any node that may take it. Instances that share no node, not even through others, are packed
+separately (`iallocator.packing`). A packing is used only if the state accepts it by all limits.
 
 Cost: bounded by the packing's limit of work, about 20 ms for a failure.
 """
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
         """A simulation that restarts instances one by one, as far as exact search needs it."""
 
         def items(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
-            """Return the instances that leave after `failure`, with their failed node.
+            """Return (failed node, instances) for each item that must restart after `failure`.
 
-            Instances that restart on one node together are in one list.
+            An item is one instance, or several that must restart on one node.
             """
 
         def lost(self, failing: Sequence[Failure]) -> Collection[Failure]:
@@ -95,8 +95,9 @@ NO_LOSS = Loss(0, 0, 0, 0)
 class OfflineInstances:
     """The instances of `group` that were on one of its nodes `offline` in the initial state.
 
-    Every failure of the initial state loses them as well, because they do not run.  So bringing
-    them back increases no loss, even if they could not be restarted once more.
+    Every failure of the initial state loses them as well, because they do not run. So moving them
+    to an online node increases no loss, even if they could not be restarted after a further
+    failure.
     """
 
     __slots__ = ("_group", "_instances", "_rules")
@@ -130,7 +131,7 @@ class OfflineInstances:
 
 
 class FailoverTargets:
-    """The nodes of `groups` that may take over, in the present state, whichever nodes fail.
+    """The nodes of `groups` that may take over, in the present state. Failed nodes are included.
 
     Attributes
     ----------
@@ -169,7 +170,7 @@ class FailoverTargets:
 
 
 class Evacuation:
-    """The instances that leave the nodes of `failure`, and the nodes that each can use.
+    """The instances that must leave the nodes of `failure`, and the nodes that each can use.
 
     Attributes
     ----------
@@ -472,8 +473,8 @@ class EvacuationPart:
     def spare(self) -> float:
         """Return the MiB that any one node can lose while all instances can be placed.
 
-        The result is negative if sums do not decide. It is exact, even if negative, if the part
-        `fails_over`.
+        The result is negative if sums do not decide. If `fails_over` is True, the result is exact,
+        even if it is negative.
         """
         if self._spare is None:
             items = self._items
@@ -498,7 +499,9 @@ class EvacuationPart:
         return self._lost
 
     def misses(self, memory: float) -> bool | None:
-        """Return whether an instance is lost if a node loses `memory` MiB; None: undecided."""
+        """Return whether this part loses an instance if one node loses `memory` MiB; None:
+        undecided.
+        """
         if self.spare >= memory:
             return False
         return True if self.fails_over or self.lost else None
@@ -536,7 +539,7 @@ class FailureSlack:
         self._by_node = {node: part for part in self._parts for node in part.nodes}
 
     def is_worse_with(self, instance: Instance, nodes: Nodes, colocated: bool) -> bool | None:
-        """Return whether the failure loses an instance more because `instance` is on `nodes`.
+        """Return whether the failure loses more instances because `instance` is placed on `nodes`.
 
         `colocated`: `instance` belongs to a colocation group. None: sums do not decide.
         """
@@ -595,7 +598,7 @@ class ExactSearch:
         self._slacks: dict[Failure, FailureSlack] = {}
         self._targets: Kept[tuple[int, ...], FailoverTargets] = {}
 
-    def saves(self, failure: Failure) -> bool:
+    def tolerates(self, failure: Failure) -> bool:
         """Return whether `failure` is tolerated in the present state."""
         return self._succeeds(self.evacuation(failure).whole, failure)
 
@@ -665,9 +668,9 @@ class ExactSearch:
         return all_nodes[self._leaving[1][0]].group is all_nodes[nodes[0]].group
 
     def known_by_bound(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool | None:
-        """Return whether a new `instance` on `nodes` makes `failure` worse, by sums.
+        """Return whether sums prove that `failure` loses more with a new `instance` on `nodes`.
 
-        None if sums do not decide.
+        False: they prove that it does not; None: they do not decide.
         """
         takes = instance.local or (instance.uses_memory and instance.memory > 0)
         if not (takes or nodes[0] in failure or self.evacuation(failure).targets.limits):
@@ -683,7 +686,7 @@ class ExactSearch:
     ) -> Failure | None:
         """Return the first of `failing` that loses more with `instance` on `nodes`, or None."""
         if not self.compares(nodes):
-            worse = self._takes_what_saves
+            worse = self._takes_capacity_of_lost
             return next((one for one in failing if worse(one, instance, nodes)), None)
         with self._state.trial():
             self._state.place(instance, nodes)
@@ -716,10 +719,10 @@ class ExactSearch:
                 before = self._losses[failure] = self.loss(failure)
         if before.instances_least:
             more = self.evacuation(failure).whole.loses_more_than(before)
-            return more and not self.saves(failure)
-        return not self.saves(failure)
+            return more and not self.tolerates(failure)
+        return not self.tolerates(failure)
 
-    def _takes_what_saves(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
+    def _takes_capacity_of_lost(self, failure: Failure, instance: Instance, nodes: Nodes) -> bool:
         """Return whether the new instance takes capacity that would restart a lost instance."""
         known = self.known_by_bound(failure, instance, nodes)
         if known is not None:

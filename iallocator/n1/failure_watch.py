@@ -1,7 +1,8 @@
-"""The bounds of all failures of a group, kept while the state changes.
+"""Keep the bounds of all failures of a group while the state changes.
 
-A change of a node concerns few failures: those of the node itself, those with failovers to it, and
-those with too little spare memory left.  Only these failures are evaluated again.
+The spare memory of a failure is the memory that any single node can lose while the failure stays
+tolerated. A change of a node concerns few failures: those of the node itself, those with failovers
+to it, and those with too little spare memory left. Only these failures are evaluated again.
 
 Cost: O(n) once for *n* failures, then O(1) for each failure that a change concerns.
 """
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FailureWatch"]
 
 BOUND_ERROR = 1.0
-"""The possible rounding error of the sum in the bounds, in MiB; at most, it causes one more
+"""The largest rounding error of the sum in `SpareMemory`, in MiB. It causes at most one more
 evaluation."""
 
 
@@ -47,10 +48,10 @@ class SpareMemory:
         self._changes = 0
         self._noted: dict[
             Failure, tuple[float, float, int]
-        ] = {}  # spare, with what was gone, changes
+        ] = {}  # spare memory, sum of spare and `_gone` when stored, `_changes` when stored
         self._order: list[
             tuple[float, Failure]
-        ] = []  # (spare when noted + gone then, failure), sorted
+        ] = []  # (sum of spare and `_gone` when stored, failure), sorted
 
     def note(self, failure: Failure, spare: float) -> None:
         """Store the spare memory of `failure` in the present state."""
@@ -70,12 +71,12 @@ class SpareMemory:
             return -1
         return self._noted[failure][1] - self._gone - BOUND_ERROR
 
-    def vanish(self, amount: float) -> None:
+    def lower_all(self, amount: float) -> None:
         """Subtract the MiB that a node has lost from all bounds; a negative amount changes none."""
         self._gone += max(0, amount)
         self._changes += 1
 
-    def doubtful(self, amount: float) -> list[Failure]:
+    def outdated(self, amount: float) -> list[Failure]:
         """Return the failures with a stored bound below `amount` MiB that is out of date.
 
         A bound is out of date if it is older than the last change of a node.
@@ -87,7 +88,7 @@ class SpareMemory:
     def less_than(self, amount: float) -> list[tuple[float, Failure]]:
         """Return (spare memory, failure) for each failure with less than `amount` MiB, ascending.
 
-        The bounds below `amount` must be up to date; see `doubtful`.
+        The bounds below `amount` must be up to date; see `outdated`.
         """
         pairs = ((self._noted[failure][0], failure) for failure in self._below(amount))
         return sorted(one for one in pairs if one[0] < amount)
@@ -101,11 +102,11 @@ class SpareMemory:
 
 
 NO_FAILOVERS: Mapping[int, float] = {}
-"""The failovers of a failure that has none, or that is not tolerated in any case."""
+"""The failovers of a failure that has none, or that cannot become tolerated."""
 
 
 class FailureWatch:
-    """The bounds of all failures in a group before any candidate is placed.
+    """The bounds of all failures in a group, before a candidate (a checked placement) is made.
 
     A failure is evaluated again only if its bound may have changed: if a node of it has changed, if
     a secondary has lost the memory for its failovers, if the lower bound of its spare memory no
@@ -141,7 +142,8 @@ class FailureWatch:
         self.refuter: Failure | None = None
         self.lost: set[Failure] = set()
         self.uncertain: set[Failure] = set()
-        self._created: tuple[Instance, bool] | None = None  # and whether its policy allows it
+        # the last instance, and whether the policy of its group accepts it
+        self._created: tuple[Instance, bool] | None = None
         self._spare = SpareMemory()
         self._place = {failure: place for place, failure in enumerate(failing)}  # breaks ties
         self._of_node: dict[int, list[Failure]] = {}  # node -> the failures that it is part of
@@ -156,12 +158,12 @@ class FailureWatch:
         self._unsorted: set[int] = set()
         groups = {state.cluster.nodes[node].group for node in self._of_node}
         self._targets = {group: rules.targets(state.cluster, group) for group in groups}
-        self._ask(failing, rules, demands)
+        self._evaluate(failing, rules, demands)
         concerned = {*self._of_node, *self._sources}.union(*self._targets.values())
         self._memory = {index: state.columns[MEMORY][index] for index in concerned}
         self._stamps = {index: state.stamps[index] for index in concerned}
 
-    def _ask(self, failing: Collection[Failure], rules: Rules, demands: Demands) -> None:
+    def _evaluate(self, failing: Collection[Failure], rules: Rules, demands: Demands) -> None:
         """Evaluate the bounds of `failing` in the present state, and store the results."""
         state = self._state
         capacities = capacities_for(state, rules, failing)
@@ -213,10 +215,11 @@ class FailureWatch:
         failing: Sequence[Failure],
         demands: Demands,
     ) -> bool:
-        """Evaluate the failures that changed nodes affect again; return False if that is
+        """Evaluate again the failures that changed nodes affect; return False if that is
         impossible.
 
-        It is impossible with ``strict``, on another state, or for other failures or targets.
+        It is impossible with ``strict``, for another state, and for other failures or targets than
+        before.
         """
         if state is not self._state or rules.strict:
             return False
@@ -230,32 +233,33 @@ class FailureWatch:
             state = self._state
             for index in changed:
                 memory = state.columns[MEMORY][index]
-                self._spare.vanish(self._memory[index] - memory)
+                self._spare.lower_all(self._memory[index] - memory)
                 self._memory[index] = memory
             concerned = {one for index in changed for one in self._sources.get(index, ())}
             again: set[Failure] = set()
-            for failure in concerned:  # do its failovers still succeed if only targets changed?
+            # if only secondaries changed, do its failovers still succeed?
+            for failure in concerned:
                 demand = self._demands[failure]
                 noted = self._noted.get(failure) is demand.failovers and failure not in self.lost
                 targets = demand.failovers.keys() & changed
                 if not (noted and takes_over(state, demand, targets)):
                     again.add(failure)
-            again |= self._unbounded.union(self._spare.doubtful(0))
+            again |= self._unbounded.union(self._spare.outdated(0))
             again |= {one for index in changed for one in self._of_node.get(index, ())}
-            self._ask(again, rules, demands)
+            self._evaluate(again, rules, demands)
             for index in self._sources:
                 self._memory.setdefault(index, state.columns[MEMORY][index])
                 self._stamps.setdefault(index, state.stamps[index])
             self._stamps |= {index: state.stamps[index] for index in changed}
         return True
 
-    def movers(self, memory: float, rules: Rules) -> list[tuple[float, Failure]]:
+    def with_less_spare(self, memory: float, rules: Rules) -> list[tuple[float, Failure]]:
         """Return (spare memory, failure) for each failure with less spare memory than `memory` MiB.
 
         The failures are those with an instance that needs a new node, the most critical first. The
         spare memory is -1 if bounds do not decide.
         """
-        for failure in self._spare.doubtful(memory):
+        for failure in self._spare.outdated(memory):
             kind, spare = check_bounds(self._state, failure, self._demands[failure], rules)
             self._spare.note(failure, spare)
             if kind != PROVED_SAFE:
@@ -266,17 +270,17 @@ class FailureWatch:
         """Return whether instances of `failure` need disk on another node."""
         return self._demands[failure].plain > 0
 
-    def onto(self, node: int) -> Iterator[tuple[Failure, float]]:
+    def failovers_to(self, node: int) -> Iterator[tuple[Failure, float]]:
         """Yield each failure after which instances fail over to `node`, with their MiB, largest
         first.
         """
         return ((failing, -less) for less, _, failing in self._onto.get(node, ()))
 
     def endangered(self, rules: Rules, instance: Instance, nodes: tuple[int, ...]) -> list[Failure]:
-        """Return the failures of the new primary, except those that sums prove tolerated with it.
+        """Return the failures of the node ``nodes[0]`` that sums do not prove tolerated.
 
-        Either a failure only has failovers, and there is memory for them, or its spare memory
-        covers what `instance` adds.
+        A new `instance` on `nodes` is counted. Sums prove a failure tolerated if it has only
+        failovers and there is memory for them, or if its spare memory covers what `instance` adds.
         """
         return [
             failure
@@ -296,7 +300,8 @@ class FailureWatch:
                 return False
             if demand.parts or demand.group is not group:
                 return False
-            # As `check_bounds`: more is moved, and a larger instance closes each target earlier
+            # As in `check_bounds`: more memory moves, and a larger instance closes each target
+            # earlier
             larger = max(0, instance.memory - demand.largest)
             lost = instance.memory + len(self._targets[group]) * larger
             return self._spare.least(failure) >= lost

@@ -1,10 +1,10 @@
-"""Bounds of N+1 where instances can run on some nodes only: storage pools.
+"""Bounds of N+1 for instances that can run on some nodes only, because of their storage pool.
 
-A share is the part of a failure's demand that can go to one set of nodes.  Shares can overlap: an
-instance placed on a node of one share takes capacity from the others.  The argument of
-`iallocator.n1.bounds` holds for each share if the demand of the other shares on its nodes is
-subtracted: of each other share at most its demand, and at most the capacity of the nodes that both
-can use.
+A share is the part of a failure's demand that can go to one set of nodes. Shares can overlap: an
+instance placed on a node of one share takes capacity from the others. The argument of
+`iallocator.n1.bounds` holds for each share if the capacity that the other shares may use on its
+nodes is subtracted. Another share uses there at most its whole demand, and at most the capacity of
+the nodes that both shares can use.
 
 Cost: O(s^2 n) for *s* shares and *n* targets.  Loaded only for documents with storage pools.
 """
@@ -29,12 +29,12 @@ __all__ = ["Share", "check_shares", "shares_of"]
 
 
 class Share:
-    """Instances that need a new node, with access to the same nodes, and space in one pool.
+    """Instances that need a new node, can use the same nodes, and need space in the same pool.
 
     Attributes
     ----------
     reach:
-        The nodes with access; None: all.
+        The nodes that the instances can use; None: all.
     pool:
         The pool that they need space in; `LVM` for the free disk of nodes; None: no pool.
     moved, largest:
@@ -63,7 +63,7 @@ class Share:
 
 
 def shares_of(cluster: Cluster, movers: Iterable[Instance]) -> list[Share] | None:
-    """Return the shares of `movers`; None if only the simulation decides."""
+    """Divide the instances `movers` into shares; return None if one of them needs several pools."""
     shares: dict[tuple[frozenset[int] | None, Pool | None], Share] = {}
     for instance in movers:
         pool, space = _space(instance)
@@ -77,7 +77,9 @@ def shares_of(cluster: Cluster, movers: Iterable[Instance]) -> list[Share] | Non
 
 
 def _space(instance: Instance) -> tuple[Pool | None, int | None]:
-    """Return the pool that `instance` needs, and the MiB; (None, None) if it needs several."""
+    """Return the pool that `instance` needs, and the MiB; (None, 0) if it needs no pool, (None,
+    None) if it needs several.
+    """
     if not instance.draws:
         return (LVM, instance.own_disk) if instance.local else (None, 0)
     if len(instance.draws) > 1 or len(pools_of(instance)) > 1:

@@ -1,4 +1,4 @@
-"""Simulation: the restarts after the failure of nodes, one by one, on the state.
+"""Simulation: carry out the restarts after a failure of nodes on the state, one by one.
 
 First the drbd primaries of the nodes fail over to their secondaries.  Then the primaries on shared
 storage are moved one by one, each to the node of their group with the best score.  Then the plain
@@ -57,14 +57,15 @@ class UnrestartedInstance:
 
 
 class Simulation:
-    """Simulates failures on `state`; a method restores the state unless it says otherwise.
+    """Simulates failures on `state`. Each method restores the state unless its docstring says
+    otherwise.
 
     Parameters
     ----------
     kernels:
-        Score and check the nodes.
+        Compute the scores of nodes, and check their limits.
     scope:
-        The nodes over which scores are computed when plain instances are created anew.
+        The nodes over which the score is computed when an instance is created anew.
     """
 
     @classmethod
@@ -126,10 +127,10 @@ class Simulation:
             yield UnrestartedInstance(failure, largest, f"{which} the {what} for {whole}")
 
     def leaving(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
-        """Return the items that need a new node after `failure`, each with its failed node.
+        """Return (failed node, instances) for each item that needs a new node after `failure`.
 
-        Instances that must be created anew come last. A colocation group is one item for each
-        failed node.
+        An item is one instance, or the members of a colocation group on the failed node. Instances
+        that must be created anew come last.
         """
         recreated = [
             (node, item)
@@ -143,7 +144,8 @@ class Simulation:
     def unplaced(
         self, leaving: Iterable[tuple[int, list[Instance]]], failure: Collection[int]
     ) -> Iterator[list[Instance]]:
-        """Restart the items of `leaving` one by one; yield those that no node accepts.
+        """Restart the items of `leaving` one by one; yield the instances of each that no node
+        accepts.
 
         Changes the state: call it in a trial, after the failovers.
         """
@@ -159,7 +161,7 @@ class Simulation:
                 yield item
 
     def goes(self, item: Sequence[Instance], target: int) -> bool:
-        """Move all of `item` to `target`; return whether the target accepts them.
+        """Move all instances of `item` to the node `target`; return whether it accepts them.
 
         Changes the state: call it in a trial.
         """
@@ -206,9 +208,9 @@ class Simulation:
     def _primaries(self, node: int) -> list[Instance]:
         """Return the instances that must leave `node`, in the order of their restarts.
 
-        An instance that the candidate moves elsewhere has left already. With ``strict``, as in
-        hail, such an instance moves nevertheless, off the node where it was, whichever of its nodes
-        fails.
+        An instance that the checked placement moves to another node has left `node` already. With
+        ``strict``, such an instance is restarted nevertheless, as in hail: it is moved off its old
+        node, whichever of its old and new nodes fails.
         """
         state = self._state
         return sorted(
@@ -222,7 +224,9 @@ class Simulation:
         )
 
     def movers(self, node: int) -> list[list[Instance]]:
-        """Return the primaries of `node` on shared storage; a colocation group is one item."""
+        """Return the items that move to another node when `node` fails: its primaries on shared
+        storage. The members of a colocation group are one item.
+        """
         movers = (
             instance
             for instance in self._primaries(node)
@@ -231,9 +235,10 @@ class Simulation:
         return self._items(movers)
 
     def items(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
-        """Return all items that leave after `failure`, each with its failed node.
+        """Return (failed node, instances) for each item that must restart after `failure`.
 
-        Each drbd primary is an item. A colocation group is one item for each failed node.
+        An item is one instance, or the members of a colocation group on the failed node. drbd
+        instances are items of their own.
         """
         leaving: list[tuple[int, list[Instance]]] = []
         for node in failure:
@@ -245,7 +250,7 @@ class Simulation:
         return leaving
 
     def _items(self, instances: Iterable[Instance]) -> list[list[Instance]]:
-        """Return `instances` as items; a colocation group is one item."""
+        """Return `instances` divided into items; the members of a colocation group are one item."""
         if not self._rules.units:
             return [[instance] for instance in instances]
         return items_of(instances, self._rules.units)
@@ -334,8 +339,7 @@ class Simulation:
         return True
 
     def _move_namesake(self, one: Instance, targets: Sequence[int], scope: Sequence[int]) -> bool:
-        """Move the instance `one`, which counts as its namesake, from its present node to the best
-        one.
+        """Move `one`, the new instance or its namesake (`Rules.namesake`), to the best node.
 
         It can stay on its present node only if it fits there a second time: hail first records the
         node that it moves to, and then removes it from the node that it leaves.

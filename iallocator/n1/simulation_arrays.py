@@ -1,4 +1,4 @@
-"""Simulation of many failures at once, in arrays of failures × nodes of a group.
+"""Simulate many failures of one group at once, in arrays of failures × nodes.
 
 The steps are those of `iallocator.n1.simulation`, for drbd instances and instances on shared
 storage without placement tags. After each step, bounds check the instances that are left; they
@@ -52,7 +52,7 @@ MOST_FAILURE_NODES = 250_000
 
 
 def suits(state: State, group: Group, rules: Rules, failing: Sequence[Failure]) -> bool:
-    """Return whether arrays can simulate `failing`, in `group`.
+    """Return whether `lost_failures` can simulate the failures `failing` of `group` in arrays.
 
     Location tags do not matter: moved instances have one node, and locations count pairs of nodes.
     """

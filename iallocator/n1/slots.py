@@ -1,8 +1,9 @@
-"""Slots for equal instances: how many a failure requires, how many the targets have.
+"""Slots: how many instances of a given size nodes can take, and how many a failure requires.
 
-The queue of a failure has the instances that leave its nodes, in the order they are restarted.
-Equal instances that are restarted one after the other are one run. So a queue of *m* instances in
-*r* runs costs O(r^2) instead of O(m).
+A slot is free capacity of a node for one instance of a given size. A target is a node that can
+restart instances. The queue of a failure has the instances that must restart, in the order of their
+restarts. Equal instances that are restarted one after the other are one run. So a queue of *m*
+instances in *r* runs is counted in O(r^2) steps, whatever *m*.
 
 The slots of all targets are counted in arrays over sizes × nodes and sizes × failures.  The results
 equal those of `GroupCounting.tolerates_failure` for one failure after the other.
@@ -65,7 +66,7 @@ def fits_into(instance: Instance) -> Need:
 
 
 def cost_of(given: Need, need: Need) -> int:
-    """Return how many slots for `need` a target loses at most when an instance of size `given`
+    """Return how many slots for `need` a target loses at most if an instance of size `given`
     comes.
     """
     return max([-(-one // size) for one, size in zip(given, need) if size], default=0)
@@ -82,7 +83,7 @@ class _Run:
 
 
 class Leaving(NamedTuple):
-    """The instances that leave the failed nodes, as they were when this object was made.
+    """The instances that must restart after a failure, as they were when this object was made.
 
     The instances restart in runs of equal size. A vector has the amounts of one instance.
 
@@ -103,7 +104,7 @@ class Leaving(NamedTuple):
 
 
 class Queue:
-    """The instances that leave the nodes of a failure, except those on two nodes, in restart order.
+    """The instances without a secondary that must restart after a failure, in restart order.
 
     Equal instances that restart one after the other are one run. A parameter `place` is the
     position in the failure of the node that an instance is on: instances of the first node are
@@ -132,12 +133,13 @@ class Queue:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._entries: list[Entry] = []  # in the order of the restarts
-        self._before: list[Vector] | None = None  # before the last run, once needed
+        self._entries: list[Entry] = []  # in the order of their restarts
+        self._before: list[Vector] | None = None  # before the last run, computed when needed
         self._leaving: Leaving | None = None  # the result of `leaving`, once needed
         self._runs: list[_Run] = []
-        self._known: dict[Need, tuple[int, int]] = {}  # see `taken`; at what length of the last run
-        self._more: list[Need] = []  # at the end of the last run, which is not its own
+        # the result of `taken`, and the length of the last run then
+        self._known: dict[Need, tuple[int, int]] = {}
+        self._more: list[Need] = []  # the instance added by `with_one`, if it extends the last run
         self.required: Required = {}
         self.disks = False
 
@@ -147,7 +149,7 @@ class Queue:
         return bool(self._runs)
 
     def start(self, *primaries: Iterable[Instance]) -> None:
-        """Set the queue of restarts to the `primaries` of the failed nodes, given node by node."""
+        """Set the queue to `primaries`: for each failed node, the instances with it as primary."""
         self._take(
             sorted(
                 self._entry(one, place)
@@ -158,7 +160,7 @@ class Queue:
         )
 
     def add(self, instance: Instance, place: int = 0) -> None:
-        """Add `instance` to the queue; it was placed on the failed node number `place`."""
+        """Add `instance` to the queue; its node is at position `place` of the failure."""
         entry = self._entry(instance, place)
         self._leaving = None
         if self._goes_last(entry):
@@ -182,7 +184,10 @@ class Queue:
         return twin
 
     def with_one(self, instance: Instance, place: int = 0) -> Queue:
-        """Return a copy of the queue with `instance` added."""
+        """Return a copy of the queue with `instance` added to it.
+
+        `place` is the position of the node of `instance` in the failure.
+        """
         twin = Queue(self._rules)
         entry = self._entry(instance, place)
         if self._goes_last(entry):
@@ -196,11 +201,14 @@ class Queue:
         return twin
 
     def position(self, instance: Instance, place: int = 0) -> int:
-        """Return how many instances are restarted before `instance`."""
+        """Return how many instances of the queue are restarted before `instance`.
+
+        `place` is the position of its node in the failure.
+        """
         return bisect_right(self._entries, self._entry(instance, place))
 
     def required_with(self, instance: Instance, place: int = 0) -> Required:
-        """Return what the attribute `required` becomes if `instance` joins the queue of restarts.
+        """Return the value of the attribute `required` after `instance` is added to the queue.
 
         `place` is the position of its node among the failed nodes.
         """
@@ -230,10 +238,10 @@ class Queue:
         return required
 
     def lost(self, slots: Sequence[int], others: Sequence[Need] = ()) -> bool:
-        """Return whether an instance certainly cannot restart.
+        """Return whether some instance of the queue certainly cannot be restarted.
 
-        `slots`: the slots of the other nodes for each size in `required`. `others`: sizes of
-        instances that leave the nodes in addition.
+        `slots`: for each size in `required`, how many instances of this size fit on the other
+        nodes. `others`: sizes of instances that must restart in addition to the queue.
         """
         return any(
             self.taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
@@ -304,7 +312,7 @@ class Queue:
 
 
 def _least(given: Need, need: Need) -> int:
-    """Return how many slots for `need` a target loses at least when an instance of size `given`
+    """Return how many slots for `need` a target loses at least if an instance of size `given`
     comes.
     """
     return min([one // size for one, size in zip(given, need) if size], default=0)
@@ -313,11 +321,11 @@ def _least(given: Need, need: Need) -> int:
 def slots_left(
     state: State, needs: Integers, nodes: Sequence[int], own_need: Need
 ) -> tuple[Integers, Integers]:
-    """Return the slots, and the closing MiB, in two arrays of sizes × nodes.
+    """Return two arrays of sizes × nodes: how many instances fit, and how many MiB must be used
+    until none fits.
 
-    The closing MiB of a node are the least that, once used, leave no slot on it. Some memory and
-    disk must remain free. `needs`: a row of memory and disk in MiB for each size. `own_need` is
-    used on each node before the slots are counted.
+    An instance fits only if some memory and some disk remain free. `needs`: a row of memory and
+    disk in MiB for each size. An instance of size `own_need` is placed on each node before.
     """
     free = _left(state.columns[MEMORY], nodes) - own_need[0]
     memory, disk = needs[:, :1], needs[:, 1:]
@@ -332,24 +340,29 @@ def slots_left(
 
 
 def _left(column: Sequence[float], nodes: Sequence[int]) -> Integers:
-    """Return how much of a column can be used on each node so that some remains; -1: nothing is
-    free.
+    """Return the amount of a column that can be used on each node so that some remains.
+
+    The amount is -1 where nothing is free.
     """
     amounts = np.ceil(np.array([column[node] for node in nodes], dtype=np.float64))
     return amounts.astype(np.int64) - 1
 
 
 def slots_of_nodes(state: State, need: Need, nodes: Sequence[int]) -> tuple[int, int]:
-    """Return the slots for `need` on all of `nodes`, and their closing MiB; see `slots_left`."""
+    """Return how many instances of size `need` fit on all of `nodes` together.
+
+    The second number is how many MiB must be used on them until no instance fits on any.
+    """
     slots, closing = slots_left(state, np.array([need], dtype=np.int64), nodes, (0, 0))
     return int(slots.sum()), int(closing.sum())
 
 
 def slots_of_node(state: State, need: Need, node: int, own_need: Need) -> tuple[int, int]:
-    """Return the slots for `need` on `node` after `own_need` is used, and its closing MiB.
+    """Return how many instances of size `need` fit on `node`, and the MiB to use until none fits.
 
-    The closing MiB of a node are the least that, once used, leave no slot on it. Some memory and
-    disk must remain free.
+    An instance of size `own_need` is placed on the node before.
+
+    An instance fits only if some memory and some disk remain free.
     """
     memory, disk = need
     free = ceil(state.columns[MEMORY][node]) - own_need[0] - 1
@@ -360,22 +373,23 @@ def slots_of_node(state: State, need: Need, node: int, own_need: Need) -> tuple[
 
 
 ABSENT_SIZE = -1
-"""The wanted slots, and the memory before, of a size that no instance of a failure has."""
+"""The entry in the arrays of `_FailureSlots` for a failure without any instance of the size."""
 
 
 class _FailureSlots:
-    """What each failure of one group requires (sizes × failures), and the slots (sizes × nodes).
+    """Arrays of the slots that failures require (sizes × failures) and nodes have (sizes × nodes).
 
     The nodes that may fail come first, then other targets.
 
     Parameters
     ----------
     queues:
-        Failure -> the instances that leave its nodes.
+        Failure -> the instances that must restart after it.
     targets:
         The nodes that may take over.
     changed:
-        Receives every node that changes; it is emptied here when the counts are renewed.
+        The nodes that have changed. The owner adds them; they are removed when the counts are
+        renewed.
     """
 
     def __init__(
@@ -414,14 +428,14 @@ class _FailureSlots:
         changed.update(nodes)
 
     def _required(self, failure: Failure) -> Required:
-        """Return the slots of each size that `failure` requires, as `Required`."""
+        """Return how many slots of each size `failure` requires; see `Required`."""
         return self._queues[failure].required
 
     def _needs_disks(self, failure: Failure) -> bool:
         return self._queues[failure].disks
 
     def _renew(self) -> None:
-        """Count again, for changed nodes, the instances that leave them and their free slots."""
+        """Count again what the failures of changed nodes require, and the slots of these nodes."""
         nodes = [node for node in self._changed if node in self._place]
         self._changed.clear()
         if not nodes:
@@ -453,9 +467,10 @@ class _FailureSlots:
             self._wanted[size, number], self._before[size, number] = units, before
 
     def _room(self, nodes: Sequence[int], own_need: Need) -> tuple[Integers, Integers]:
-        """Return the slots after `own_need` is used, and the MiB that would fill them.
+        """Return how many instances fit on each node, and how many MiB must be used until none
+        fits.
 
-        Both arrays are sizes × nodes; `slots_left` explains the values.
+        Both arrays are sizes × nodes. An instance of size `own_need` is placed on each node before.
         """
         slots, closing = slots_left(self._state, self._needs, nodes, own_need)
         usable = self._targets[[self._place[node] for node in nodes]]
@@ -463,15 +478,18 @@ class _FailureSlots:
 
     @property
     def _others(self) -> tuple[Integers, Integers]:
-        """Return the slots of all targets outside each failure, and the MiB that would fill them.
+        """Return how many instances fit on all targets outside each failure.
 
-        Both arrays are sizes × failures; `slots_left` explains the values.
+        The second array has the MiB that must be used on these targets until no instance fits on
+        any. Both arrays are sizes × failures.
         """
         slots, closing = self._totals
         return slots[:, None] - self._own(self._slots), closing[:, None] - self._own(self._closing)
 
     def _own(self, amounts: Integers) -> Integers:
-        """Return sizes × failures: the sum of `amounts`, sizes × nodes, over each failure."""
+        """Return `amounts` (sizes × nodes) summed over the nodes of each failure (sizes ×
+        failures).
+        """
         if self._alone:
             return amounts[:, : len(self._failing)]
         found: Integers = np.add.reduceat(amounts[:, self._fallible], self._starts, axis=1)
@@ -484,15 +502,16 @@ class UndecidedFailures(_FailureSlots):
     def after(
         self, own_need: Need, node: int, others: Sequence[tuple[Failure, int]] = ()
     ) -> tuple[dict[Failure, bool], list[bool | None]]:
-        """Return the failures that are not proved tolerated after `own_need` is used on `node`.
+        """Return the failures not proved tolerated after an instance of size `own_need` is placed
+        on `node`.
 
         The first result has for each of these failures whether an instance is certainly lost. The
-        failures of `node` itself are left out. The second result is for `others`: for a failure and
-        another node on which `own_need` is used instead, whether the failure is tolerated; None:
-        undecided.
+        failures of `node` itself are left out. The second result is for `others`: for each failure,
+        and another node on which the instance is placed instead, whether the failure is tolerated;
+        None: undecided.
         """
         self._renew()
-        # The slots, and closing MiB (`slots_left`), that each node loses: 2 × sizes × nodes
+        # By how much each node lowers both results of `slots_left`: 2 × sizes × nodes
         nodes = [node, *(other for _, other in others)]
         less = np.zeros((2, len(self._needs), len(nodes)), dtype=np.int64)
         inside = [k for k, index in enumerate(nodes) if index in self._place]
@@ -513,10 +532,10 @@ class UndecidedFailures(_FailureSlots):
         return undecided, [True if one else False if no else None for one, no in known]
 
     def without(self, need: Need, failure: Failure) -> tuple[int, int] | None:
-        """Count the slots for `need` on all targets outside of `failure`.
+        """Return how many instances of size `need` fit on all targets outside `failure`.
 
-        Return the number of slots, and the memory in MiB that would fill them; None if no failure
-        requires this size.
+        The second number is how many MiB must be used on these targets until no instance fits on
+        any. The result is None if no instance that may have to restart has this size.
         """
         self._renew()
         size = self._sizes.get(need)
@@ -529,11 +548,10 @@ class UndecidedFailures(_FailureSlots):
         return int(slots), int(closing)
 
     def _known_by_bound(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
-        """Return which of the failures `failing` (numbers) are certainly tolerated, and which are
-        lost.
+        """Return which failures are certainly tolerated, and which certainly lose an instance.
 
-        `less`: the slots, and the closing MiB, that are lost, for each failure or for all: 2 ×
-        sizes × failures.
+        `failing`: the numbers of the failures. `less`: by how much a placement lowers both arrays
+        of `_others` (2 × sizes × failures, or 2 × sizes × 1 for the same amounts in every failure).
         """
         slots, closing = (one[:, failing] - two for one, two in zip(self._others, less))
         enough = slots >= self._wanted[:, failing]
@@ -543,7 +561,9 @@ class UndecidedFailures(_FailureSlots):
         return sure, lost
 
     def margins(self) -> dict[Need, Margin]:
-        """Return for each size the slots that each failure leaves free at most."""
+        """Return for each size how many slots at most stay free after the restarts of each
+        failure.
+        """
         self._renew()
         left = np.where(self._wanted == ABSENT_SIZE, ANY_NUMBER, self._others[0] - self._taken)
         return {need: Margin(self._failing, left[size]) for need, size in self._sizes.items()}
@@ -577,7 +597,7 @@ class Margin:
 
 
 class SpareSlots(_FailureSlots):
-    """Counts how many more equal instances certainly keep N+1, on any nodes of a group."""
+    """Counts how many more equal instances certainly keep N+1, on any nodes of one group."""
 
     def __init__(
         self,
@@ -617,9 +637,10 @@ class SpareSlots(_FailureSlots):
         return max(0, int(slots_left.min(initial=ANY_NUMBER)))
 
     def _required(self, failure: Failure) -> Required:
-        """Return what `failure` requires with the instance on any one of its nodes.
+        """Return what `failure` requires if the counted instance is on the worst of its nodes.
 
-        Each further instance on any of the nodes requires no more than on the worst of them.
+        Each further instance, on any of these nodes, requires no more than one on the worst of
+        them.
         """
         assert self._instance is not None
         queue = self._queues[failure]

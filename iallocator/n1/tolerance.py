@@ -1,22 +1,23 @@
-"""Global N+1: which failures a state tolerates, which moves keep that, what cannot be restarted.
+"""Check global N+1: the failures that a state tolerates, and the moves that keep them tolerated.
 
-A failure is a set of nodes that fail together; usually it is one node.  It is tolerated if every
-instance of its nodes can be restarted on others.  The stages, fastest first; each runs only where
-the one before does not decide:
+A failure is a set of nodes that fail together; usually it is one node. It is tolerated if every
+instance of its nodes can be restarted on others. The check has stages, the fastest first. Each
+stage runs only if the one before does not decide:
 
-1. the spare memory of every failure, kept from one state to the next (`failure_watch`);
-2. bounds with the candidate in place (`bounds`, `pools`);
+1. the memory that any node can lose before a failure is not tolerated, kept from one state to the
+   next (`failure_watch`);
+2. bounds after the checked instance is placed (`bounds`, `pools`);
 3. counting, for many equal instances on one node each (`counting`);
 4. simulation (`simulation`), or exact search (`exact`) with ``no-worse``.
 
-`unrestarted` finds the instances that cannot be restarted, as few as it can.
+`unrestarted` finds a small set of instances that cannot be restarted.
 
 Cost of the check of a move with *n* nodes and *m* instances: O(n) once for the state, then O(1)
 where the first stage decides, O(n) for each failure that needs the second, and O(n m) for each that
 needs the last.
 
-Source: the rules of a failure are those of hail (`iallocator.n1`); the stages are this
-program's own.
+Source: the rules of a failure (`iallocator.n1`) are those of hail; the stages were developed for
+this program.
 """
 
 from __future__ import annotations
@@ -68,14 +69,14 @@ class FailureTolerance:
     Parameters
     ----------
     rules:
-        Which failures must be tolerated, and what may be assumed.
+        Which failures must be tolerated, and which nodes may take over.
     scope:
         The nodes over which simulations compute scores; with ``strict``, also the nodes that fail.
         None: the nodes of `group`; all nodes if `group` is None too.
     kernels:
-        Score and check the nodes in simulations; None: made for `scope`.
+        Compute scores and check limits of nodes in simulations; None: new kernels for `scope`.
     group:
-        The group for which failures of a plan are compared with the initial state.
+        The group with the failures that are compared with the initial state of a plan.
     min_disk:
         The share of every node's disk that stays free.
 
@@ -200,7 +201,7 @@ class FailureTolerance:
         kinds = self._check_bounds(failing)
         uncertain = (failure for failure in failing if kinds[failure] != PROVED_SAFE)
         try:
-            return next((one for one in uncertain if not self._exact().saves(one)), None)
+            return next((one for one in uncertain if not self._exact().tolerates(one)), None)
         except UndecidedError:
             return failing[0]
 
@@ -266,7 +267,9 @@ class FailureTolerance:
         return self._unrestarted_search().lost(failure)
 
     def interacting(self, online: Sequence[int]) -> InteractingNodes:
-        """Return the pairs of `online` nodes that may lose more together than one by one."""
+        """Return the pairs of `online` nodes that may lose more if both fail than in two single
+        failures.
+        """
         from iallocator.n1.unrestarted import InteractingNodes
 
         return InteractingNodes(self.state, self._unrestarted_search(), online)
@@ -357,7 +360,7 @@ class FailureTolerance:
         failures: Collection[Failure] | None = None,
         losses: dict[Failure, Loss] | None = None,
     ) -> None:
-        """Check moves against `failures` or `losses` from now on, not against the initial state.
+        """Check moves from now on against given failures or losses instead of the initial state.
 
         Parameters
         ----------
@@ -390,9 +393,8 @@ class FailureTolerance:
         effort.undecided += 1
         return False
 
-    def cleared(self, first: Move, placements: Sequence[Nodes]) -> list[Nodes]:
-        """Return those of `placements` that sums prove allowed; other placements may be allowed,
-        too.
+    def proved_allowed(self, first: Move, placements: Sequence[Nodes]) -> list[Nodes]:
+        """Return those of `placements` that sums prove to keep N+1; others may keep it, too.
 
         `placements`: nodes of one group for the instance of `first`. All of them are checked as
         moves from ``first.before``. Cost: as one check, and a few comparisons for each placement.
@@ -404,7 +406,7 @@ class FailureTolerance:
         self._leave(first)
         watch = self._watch(self.state.cluster.nodes[first.after[0]].group)
         memory = instance.memory if instance.uses_memory else 0
-        if watch.movers(memory, self.rules):
+        if watch.with_less_spare(memory, self.rules):
             return []
         return [
             nodes
@@ -509,8 +511,11 @@ class FailureTolerance:
         self._unrestarted_now = {}
 
     def _overloaded(self, watch: FailureWatch, memory: float, primary: int) -> Iterator[Failure]:
-        """Yield the failures that need more memory of `primary` than it will have left."""
-        for failure, amount in watch.onto(primary):
+        """Yield the failures after which `primary` lacks the memory for the failovers to it.
+
+        A new instance of `memory` MiB is counted on `primary`.
+        """
+        for failure, amount in watch.failovers_to(primary):
             if self.state.columns[MEMORY][primary] - memory - amount > 0:
                 break
             if failure in watch.failing:
@@ -522,7 +527,7 @@ class FailureTolerance:
         """Yield (spare memory, failure) for failures without `primary` that `memory` MiB more can
         break.
         """
-        for spare, failure in watch.movers(memory, self.rules):
+        for spare, failure in watch.with_less_spare(memory, self.rules):
             if primary not in failure:
                 yield spare, failure
 
@@ -659,10 +664,11 @@ class FailureTolerance:
         return self.rules.requires_all and self._counting().certainly_lost(instance, node)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """Return how many of `instances`, from the first, all of `nodes` certainly reject.
+        """Return how many instances at the start of `instances` are certainly rejected by all of
+        `nodes`.
 
-        One amount of the instances decreases from one to the next. The result is only meaningful
-        with ``strict``.
+        The instances are equal except in one amount, which decreases from each to the next. The
+        result is valid only with ``strict``.
         """
         return self._counting().rejected_down(instances, nodes)
 
@@ -676,11 +682,18 @@ class FailureTolerance:
             self._counting().prepare(instances)
 
     def headroom(self, instance: Instance, groups: Sequence[int]) -> int:
-        """Return how many more equal instances certainly keep N+1, on any nodes of `groups`."""
+        """Return how many more instances equal to `instance` certainly keep N+1.
+
+        The number holds whichever nodes of `groups` they are placed on. It is 0 for an instance
+        with a secondary.
+        """
         return self._counting().count(instance, groups) if instance.required_nodes == 1 else 0
 
     def speculation(self, instance: Instance, group: int) -> Speculation | None:
-        """Return the checker of several equal instances in `group` at once; None if impossible."""
+        """Return an object that checks several placements of equal instances in `group` at once.
+
+        The result is None if that is impossible.
+        """
         speculation = self._counting().speculation(group)
         return speculation if speculation is not None and speculation.suits(instance) else None
 
@@ -757,7 +770,7 @@ class FailureTolerance:
                 self.state.place(*self._leaving)
             lost = self._lost(new)
             if self.rules.exact:
-                lost = dict.fromkeys(one for one in lost if not self._exact().saves(one))
+                lost = dict.fromkeys(one for one in lost if not self._exact().tolerates(one))
         self._unrestarted_now |= lost
         self._tolerated.update((one, one not in lost) for one in new)
         return [one for one in failing if self._tolerated[one]]

@@ -1,27 +1,28 @@
-"""Restarts by packing: which instances a failure loses, pairs of nodes, and failover plans.
+"""Restarts by packing: the instances that a failure of nodes loses, and where the others restart.
 
-A drbd instance is lost if both of its nodes fail.  If only its primary fails, its secondary needs
-memory for all instances that fail over to it at once.  Instances on shared storage, and those that
-are created anew, need another node of their group.  Sums of free memory come first, because
-thousands of pairs of nodes are checked.  Where memory and disk decide alone, the instances are
-packed by size; else they are simulated.  Only online nodes take over.
+An instance is lost if it cannot be restarted. A drbd instance is lost if both of its nodes fail. If
+only its primary fails, its secondary needs memory for all instances that fail over to it at once.
+Instances on shared storage, and those that are created anew, need another node of their group. Sums
+of free memory are tried first, because thousands of pairs of nodes are checked. If they do not
+decide, and only memory and disk limit the restarts, the instances are packed by size. With other
+limits, the restarts are simulated. Only online nodes take over.
 
-Two failures interact if one changes what the other loses.  A pair that does not interact loses what
-each of its nodes loses alone.  Of interacting pairs, most are proved tolerable together: if a set
-of nodes can fail at once, so can every pair of it, and a set that cannot is divided into halves.
+Two failures interact if one changes what the other loses. A pair that does not interact loses what
+each of its nodes loses alone. Most interacting pairs are proved tolerable many at a time: if a set
+of nodes can fail at once, every pair of these nodes can. A set that cannot is divided into halves.
 
-A failover plan says where the instances of each failed node restart.  It covers groups on shared
-storage where memory alone decides.  A node keeps free the memory that the worst failure needs of
-it, and a new instance is itself added to the plan for the failure of its node.  As long as the plan
-accepts every new instance, no failure loses more instances or more memory than before. A failure
-that was not tolerated keeps its loss.
+A failover plan says where the instances of each failed node restart. It covers groups on shared
+storage in which only memory limits the restarts. A node keeps free the memory that the worst
+failure needs on it. A new instance is added to the plan for the failure of its own node. As long as
+the plan accepts every new instance, no failure loses more instances or more memory than before. A
+failure that was not tolerated keeps its loss.
 
 Cost: a few look-ups per node that takes over, if the sums decide; else a packing or a simulation.
 Pairs: a few sums for each node, each interacting pair, and each set that is checked; memory: a bit
 for each pair.  Plan: O(m log n) for the *m* instances of a node and *n* nodes if first fit
 decreasing finds a placement for all of them, else one packing; O(n) for each new instance.
 
-Source: divide and conquer over sets, and the argument of the plan, are this program's own.
+Source: the division of sets of nodes, and the proof for the plan, were developed for this program.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ __all__ = [
 
 
 MOST_BINS = 1_000_000
-"""The most bins that all packing searches of an `UnrestartedSearch` examine: about a second."""
+"""The most bins (nodes) that all packing searches of an `UnrestartedSearch` examine; they take
+about a second."""
 
 _size = itemgetter(0, 1)
 """Sort key of items: MiB of memory, then MiB of disk."""
@@ -111,7 +113,7 @@ class UnrestartedSearch:
             return self._packed(lost, failure)
         return lost
 
-    def saves_all(self, failure: Failure) -> bool:
+    def certainly_tolerates(self, failure: Failure) -> bool:
         """Return whether sums or a first fit prove that every instance can be restarted.
 
         The proof covers every subset of `failure` as well: fewer instances restart on more nodes.
@@ -133,7 +135,7 @@ class UnrestartedSearch:
         return self._need(node).failovers.keys()
 
     def cost(self, node: int) -> tuple[float, float]:
-        """Return two amounts of memory in MiB by which the failure of `node` burdens its group.
+        """Return two amounts of memory, in MiB, that the group of `node` lacks if `node` fails.
 
         The second amount is the memory of the instances that need another node, without failovers
         to secondaries. The first amount is the second plus the free memory of `node`.
@@ -272,7 +274,9 @@ class UnrestartedSearch:
         by_group: Iterable[Sequence[_Need]],
         failed: frozenset[int],
     ) -> list[Instance]:
-        """Return the instances lost if they are moved one by one, the smallest failovers first."""
+        """Return the instances that are lost if all are restarted one by one, the smallest
+        failovers first.
+        """
         state = self._state
         lost: list[Instance] = []
         with state.trial():
@@ -302,8 +306,8 @@ class UnrestartedSearch:
         """Return the instances that a joint packing leaves out, if they are fewer than `lost`; else
         `lost`.
 
-        Failovers, and instances with access to some nodes only, are packed at once. A packing
-        counts only if the limits accept it on the state.
+        Failovers, and instances that can use some nodes only, are packed together. The packing is
+        used only if the state accepts it by all limits.
         """
         if not lost or not self._searching or self._work <= 0:
             return lost
@@ -364,7 +368,7 @@ class UnrestartedSearch:
 
 
 class _Need:
-    """The requirements of the failure of one node on the other nodes.
+    """What the instances of one failed node require of the other nodes.
 
     Attributes
     ----------
@@ -373,11 +377,12 @@ class _Need:
     without_secondary:
         The drbd primaries that no node can take over.
     items:
-        MiB of memory, MiB of disk, members, and nodes with access, of each instance that needs
-        another node; a colocation group is one item.
+        For each instance that needs another node: MiB of memory, MiB of disk, a list of the
+        instance, and the nodes with access to its storage. A colocation group is one entry, with
+        the sums of its members.
     sizes_alone, access_alone:
-        Whether memory and disk alone decide whether a node accepts an item; whether memory, disk
-        and access to the pools of the item decide alone.
+        Whether only memory and disk decide if a node accepts an item; whether only memory, disk,
+        and access to the storage of the item decide.
     """
 
     __slots__ = (
@@ -431,7 +436,7 @@ def _memory(instance: Instance) -> float:
 
 
 class InteractingNodes:
-    """The pairs of `online` nodes that must be checked together.
+    """The pairs of `online` nodes that interact: one failure may change what the other loses.
 
     Nodes of one group interact if some of their instances can restart on several nodes, for which
     the failures compete.  If all instances fail over to their secondaries, two nodes interact if
@@ -441,7 +446,7 @@ class InteractingNodes:
 
     def __init__(self, state: State, failures: UnrestartedSearch, online: Sequence[int]) -> None:
         nodes = state.cluster.nodes
-        # Find for each group the first group that instances in both connect it with
+        # Groups with an instance in both are one part; find the first group of each part
         parts = list(range(len(state.cluster.groups)))
 
         def root(index: int) -> int:
@@ -495,15 +500,16 @@ class InteractingNodes:
         return self._part[first] == self._part[second]
 
     def of(self, index: int) -> int:
-        """Return the nodes that node `index` interacts with, as a number with a bit for each node.
+        """Return the nodes that node `index` interacts with, as an integer with one bit for each
+        node.
 
-        The node itself may be among them.
+        The bit of the node itself may be set.
         """
         near = self._near.get(index)
         return self._bits[self._part[index]] if near is None else _bits_of(near)
 
     def count(self, nodes: Collection[int]) -> int:
-        """Return the number of interacting pairs of `nodes`, which are online."""
+        """Return the number of interacting pairs among `nodes`, all of which are online."""
         sizes: dict[int, int] = {}
         near = 0
         for index in nodes:
@@ -543,9 +549,9 @@ class ToleratedPairs:
         nodes = some if same else [*some, *others]
         if len(nodes) <= PAIR_SIZE or self._deadline.must_end:
             return
-        if not self._failures.saves_all((some[0], others[same])):
+        if not self._failures.certainly_tolerates((some[0], others[same])):
             return
-        if self._failures.saves_all(tuple(nodes)):
+        if self._failures.certainly_tolerates(tuple(nodes)):
             self._add(some, others)
             if not same:
                 self._add(others, some)
@@ -583,7 +589,7 @@ class ToleratedPairs:
 
 
 def _bits_of(nodes: Iterable[int]) -> int:
-    """Return a number with a bit for each node."""
+    """Return an integer in which the bit of each of `nodes` is set."""
     bits = 0
     for index in nodes:
         bits |= 1 << index
@@ -595,14 +601,14 @@ Needed = dict[int, float]
 
 if TYPE_CHECKING:
     Failover = tuple[Failure, frozenset[int], Needed]
-    """The failing node, the nodes that may take over, and the memory needed of each."""
+    """The nodes that fail, the nodes that may take over, and the memory that is needed on each."""
 
 
 class FailoverPlan:
     """The memory that each node of a group keeps free for failures of the other nodes.
 
-    A failure in `failovers` that is not tolerated has two entries: the fewest lost instances, and
-    the least memory.
+    Usually, each failure has one entry in `failovers`. A failure that is not tolerated has two: one
+    for the restarts that lose the fewest instances, one for those that lose the least memory.
 
     Attributes
     ----------
@@ -627,8 +633,7 @@ class FailoverPlan:
                 self.kept[index] = max(amount, self.kept.get(index, 0))
 
     def allows(self, index: int, memory: float, access: Access = None) -> bool:
-        """Return whether a new instance of `memory` MiB on node `index` is compatible with the
-        plan.
+        """Return whether the plan permits a new instance of `memory` MiB on node `index`.
 
         The node must keep its memory free, and another node must have memory for the instance.
         `access`: the nodes with access to the storage of the instance; None: all.
@@ -657,10 +662,11 @@ class FailoverPlan:
         return chosen
 
     def _target(self, targets: frozenset[int], needed: Needed, memory: float) -> int | None:
-        """Return the target that must reserve the least additional memory; None: no target has
-        `memory`.
+        """Return the target that must reserve the least more for an instance of `memory` MiB, or
+        None.
 
-        If several must reserve equally much, the result is the target with the least memory left.
+        Of several such targets, the result is the one with the least memory left. None: no target
+        has enough memory.
         """
         best, least = None, (inf, inf)
         for index in targets:
@@ -673,7 +679,9 @@ class FailoverPlan:
 
 
 def failovers_of(state: State, group: Group, rules: Rules) -> list[Failover] | None:
-    """Return the failovers of `group` in `state`; None if memory alone does not decide."""
+    """Return a `Failover` or two for each failure of `group`; None if not only memory limits
+    restarts.
+    """
     if other_limits(group, *PACKED_LIMITS):
         return None
     simulation = Simulation.of_group(state, group, rules)
@@ -700,11 +708,11 @@ def _within(targets: frozenset[int], access: Access) -> frozenset[int]:
 def _restarts(
     state: State, rules: Rules, group: Group, leavers: Sequence[Leaver]
 ) -> Iterator[Needed | None]:
-    """Yield the memory that each node must keep free so that all items restart; None: not found.
+    """Yield the memory that each node must keep free so that all items restart.
 
     First fit decreasing is tried first. If it leaves items over, yield a packing with the fewest
-    lost items, and one with the least lost memory. If the search does not prove one of them to be
-    the best, yield None instead.
+    lost items, and one with the least lost memory. If the search does not prove one of these
+    packings optimal, yield None instead of it, and end.
     """
     targets = rules.targets(state.cluster, group)
     free = [state.columns[MEMORY][index] - 1 for index in targets]

@@ -1,16 +1,17 @@
 """Bin packing: choose a bin for each item, and leave out as little as possible.
 
-An item is an instance, or a colocation group, which must be on one node as a whole. A bin is a
-node. The dimensions are memory, disk and any other limited amounts. Each item lists the bins that
-it may go to (storage pools, migration tags). An item that is left out costs its price, or its
-memory.
+An item is an instance, or a colocation group, which must be on one node. A bin is a node. The
+dimensions are memory, disk and any other limited amounts. Each item lists the bins that it may go
+to, because storage pools and migration tags exclude nodes. An item that is left out costs its
+price, or its memory.
 
 `Packing` has three stages: best fit, lower bounds, and branch and bound within a limit of work.
 Best fit first packs the items that few bins accept, and of them the largest. If the cost is above
 the bounds, best fit packs again in two other orders: first the items that cost most for their
-memory, and first the largest items. Of bins that the same items may go to, only the largest are
-considered, as many as there are items. `dual_feasible_functions` has stronger bounds for proofs,
-`fill_exactly` an exact solution by integer programming for many items of few sizes.
+memory, and first the largest items. If items need only memory, then of the bins that the same items
+may go to, only the largest are considered: as many as there are items. `dual_feasible_functions`
+has stronger bounds for proofs, `fill_exactly` an exact solution by integer programming for many
+items of few sizes.
 
 Cost for *m* items, *n* bins and *s* different sets of bins: best fit O(s n log n + m n), where the
 last factor is the shift of a list; a bound O(s (m + n)); a step of branch and bound O(n log n).
@@ -134,7 +135,7 @@ class Bins:
 
 
 class Packing(BranchAndBound):
-    """One packing problem; its exact search decides on one item after the other.
+    """One packing problem. The exact search chooses the bin of one item after the other.
 
     Parameters
     ----------
@@ -403,10 +404,10 @@ def _fewest(sizes: Sequence[float], over: float) -> int:
 
 
 def _useful(items: Sequence[Item], memory: Sequence[float], order: Sequence[int]) -> dict[int, int]:
-    """Return bin -> the set of items that may go to it, as bits, for bins that must be considered.
+    """Return the bins that must be considered, each with a number that stands for its set of items.
 
-    If items need only memory, the largest bins of a kind can replace the smaller ones. A bin with
-    negative free memory is left out.
+    The number is equal for bins that the same items may go to. If items need only memory, the
+    largest of such bins can replace the smaller ones. A bin with negative free memory is left out.
     """
     sets, more = dict.fromkeys(item.bins for item in items), _needs_more_than_memory(items)
     if order and len(sets) == 1 and not more:
@@ -442,7 +443,7 @@ def _less(left: tuple[float, ...], amounts: tuple[float, ...]) -> tuple[float, .
 def fill_exactly(
     sizes: Sequence[int], bins: Mapping[int, float], budget: Deadline
 ) -> PlacesBySize | None:
-    """Return the bins of items of all `sizes`, which are positive; for many items of few sizes.
+    """Return bins for items of the positive `sizes`, all packed; for many items of few sizes.
 
     An integer program chooses a pattern for each bin: how many items of each size fill it. Bins of
     equal capacity share one integer variable per pattern, so that equal bins are not tried in every

@@ -204,7 +204,7 @@ def test_simultaneous_failures_equal_brute_force(kind: str) -> None:
         for pair in combinations(range(4), 2):
             found = failures.lost(pair)
             assert len(found) == least_lost(case, pair)[0], (seed, pair)
-            assert not (failures.saves_all(pair) and found), (seed, pair)
+            assert not (failures.certainly_tolerates(pair) and found), (seed, pair)
             reported[bool(found)] += 1
     assert min(reported[True], reported[False]) > 1 or kind == "drbd", reported
 
@@ -346,4 +346,4 @@ def test_spindles_decide_where_memory_and_disk_suffice(free: int, lost: int) -> 
     case = context_of(allocate(made, memory=100, disk=10, disk_template="plain"), "off")
     failures = UnrestartedSearch(case.state, Rules("no-new"))
     assert len(failures.lost((0, 1))) == lost
-    assert failures.saves_all((0, 1)) is False
+    assert failures.certainly_tolerates((0, 1)) is False

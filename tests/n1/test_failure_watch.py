@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def _seen(watch: FailureWatch, rules: Rules) -> object:
-    movers = [watch.movers(taken, rules) for taken in (0, 2048, 16384, 1e9)]
-    return movers, [list(watch.onto(index)) for index in range(7)], watch.failing
+    movers = [watch.with_less_spare(taken, rules) for taken in (0, 2048, 16384, 1e9)]
+    return movers, [list(watch.failovers_to(index)) for index in range(7)], watch.failing
 
 
 def _move(state: State, instance: Instance, rng: random.Random, comes: bool) -> None:
