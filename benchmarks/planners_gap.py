@@ -24,7 +24,7 @@ from time import process_time
 
 from benchmarks.gap import OWN_DISK, OWN_MEMORY, Home, Machine, as_text, generate
 from iallocator.options.settings import Settings
-from iallocator.planners.capacity.capacity import CapacityOptions, FillingRules, study
+from iallocator.planners.capacity.capacity import CapacityOptions, FillingRules, compute_capacity
 from iallocator.planners.capacity.site import Size
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.planners.reboot.drain_plan import RebootOptions
@@ -217,7 +217,7 @@ def ours(text: str, wanted: Wanted, n1: str = "", tiered: bool = False) -> tuple
     cluster = read_text(text.encode(), "cluster", Reading(static_kvm_memory=0)).cluster
     start = process_time()
     size = size_of(wanted)
-    found = study(
+    found = compute_capacity(
         cluster, CapacityOptions(size, [size], rules=FillingRules(n1=n1)), lambda *_: None
     )
     run = found.tiered if tiered else found.standard

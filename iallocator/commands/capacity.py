@@ -16,11 +16,11 @@ from iallocator.planners.capacity.capacity import (
     FillingExtent,
     FillingRules,
     FillingScope,
-    study,
+    compute_capacity,
 )
 from iallocator.planners.capacity.demand import FullForecast
 from iallocator.planners.capacity.purchases import Bought, purchases_document
-from iallocator.planners.capacity.report import key_lines, study_document
+from iallocator.planners.capacity.report import capacity_document, key_lines
 from iallocator.planners.capacity.site import Size, largest_sizes, standard_size
 from iallocator.planners.eligible import group_named, nodes_named
 from iallocator.render import TEXT
@@ -63,7 +63,7 @@ def capacity(command: Command, deadline: Deadline) -> Result:
         wanted.extent = replace(wanted.extent, seconds=part)
     bought: list[Bought] = []
     with progress_line("filling"):
-        report = study(cluster, wanted, _say_filling)
+        report = compute_capacity(cluster, wanted, _say_filling)
         for number, one in enumerate(purchases):
             if report.interrupted or (bought and bought[-1].report.interrupted):
                 break
@@ -95,7 +95,7 @@ def _after(
     nodes: dict[str, int] = {}
     for kind in bought.kinds:
         nodes[kind.group] = nodes.get(kind.group, 0) + kind.count
-    return Bought(bought.text, nodes, bought.cost, study(grown, options, _say_filling))
+    return Bought(bought.text, nodes, bought.cost, compute_capacity(grown, options, _say_filling))
 
 
 class Filled(Result):
@@ -118,7 +118,7 @@ class Filled(Result):
         self._bought = bought
         self._full = full
         settings = command.settings
-        self._study = report
+        self._report = report
         self._settings = settings
         self._tagged = command.effective
         self.interrupted = any(one.interrupted for one in reports)
@@ -135,11 +135,11 @@ class Filled(Result):
 
     def complete(self) -> bool:
         """Make the document; with ``-v`` draw on stderr on which nodes instances were placed."""
-        self._document = study_document(self._study)
+        self._document = capacity_document(self._report)
         if self._full is not None:
-            self._document["trend"] = self._full.document(self._study)
+            self._document["trend"] = self._full.document(self._report)
         if self._bought:
-            self._document["purchases"] = purchases_document(self._study, self._bought, self._full)
+            self._document["purchases"] = purchases_document(self._report, self._bought, self._full)
         if self._settings.verbose:
             for kind in ("tiered", "standard"):
                 if kind in self._document:
@@ -148,15 +148,15 @@ class Filled(Result):
 
     def machine_lines(self) -> Iterable[str]:
         """Return the number of instances that fit, and their resources, with hspace's keys."""
-        return key_lines(self._study)
+        return key_lines(self._report)
 
     def metrics(self) -> list[Json]:
         """Return how many standard instances fit in each group, and when each one is full."""
         from iallocator.documents.metrics import capacity_metrics, forecast_metrics
 
-        trend = {} if self._full is None else self._full.document(self._study)
+        trend = {} if self._full is None else self._full.document(self._report)
         full = forecast_metrics(trend) if trend else []
-        return [*capacity_metrics(self._study, self._settings.group), *full]
+        return [*capacity_metrics(self._report, self._settings.group), *full]
 
     def facts(self, medium: str) -> Json:
         """Return nothing for the text; for the page, the health of the present and full cluster."""
@@ -164,7 +164,7 @@ class Filled(Result):
             return {}
         from iallocator.documents.cluster_facts import Examination, health_at, inventory, nodes_at
 
-        settings, report = self._settings, self._study
+        settings, report = self._settings, self._report
         relations = enforced_relations(report.before.cluster, settings)
         how = Examination.of(self._tagged, settings.min_disk, relations)
         filled = (("Tiers", report.tiered), ("Standard", report.standard))

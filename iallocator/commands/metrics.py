@@ -26,7 +26,7 @@ from iallocator.execution.campaign import CampaignState
 from iallocator.execution.journal import default_path
 from iallocator.execution.queue_access import runs
 from iallocator.model.state import State
-from iallocator.planners.capacity.capacity import study
+from iallocator.planners.capacity.capacity import compute_capacity
 from iallocator.planners.check.health import data_findings, examine
 from iallocator.planners.eligible import group_named, set_vcpu_ratio
 
@@ -63,7 +63,7 @@ def metrics(command: Command, deadline: Deadline) -> Result:
         wanted = capacity_options(command.settings, command.effective, command.source)
         wanted.largest = []
         with progress_line("filling"):
-            report = study(cluster, wanted, lambda kind, filling: None)
+            report = compute_capacity(cluster, wanted, lambda kind, filling: None)
         metric_list += capacity_metrics(report, own.group)
         late = late or report.late
     if own.log == SYSLOG and not own.capture:

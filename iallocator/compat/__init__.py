@@ -146,7 +146,8 @@ class Behaviour:
     """``strict`` N+1 counts a moving instance on its old nodes when its new node fails."""
 
     checks_n1_by_namesake = False
-    """``strict`` N+1 takes a new instance in a named group for an existing one, as hail does."""
+    """``strict`` N+1 confuses a new instance in a named group with an existing one, as hail
+    does."""
 
     checks_n1_by_old_template = False
     """N+1 treats an instance that gets a secondary as if it kept its old disk template."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from iallocator.constraints.locations import PACEMAKER_PREFIX, by_pacemaker
 from iallocator.constraints.table import CONSTRAINTS, EXCLUSION_TAGS, LOCATION_TAGS
+from iallocator.constraints.words import quantity
 from iallocator.model.constraints import (
     ALL_INSTANCES,
     APART,
@@ -210,12 +211,15 @@ class SizeListing(ConstraintListing):
     """Lists the memory, virtual cpus and disk that an instance requires of its nodes."""
 
     def of_instance(self, instance: Instance) -> Iterator[Constraint]:
-        needs = [("memory", instance.memory, "MiB"), ("vcpus", instance.vcpus, "")]
+        needs = [
+            ("memory", instance.memory, "MiB of memory"),
+            ("vcpus", instance.vcpus, "virtual cpus"),
+        ]
         if instance.local:
-            needs.append(("disk_space_total", instance.disk, "MiB"))
+            needs.append(("disk_space_total", instance.disk, "MiB of disk"))
         for name, amount, unit in needs if self._facts.everything else ():
             if amount:
-                what = f"needs {amount} {unit} of {name.partition('_')[0]}".replace("  ", " ")
+                what = f"needs {quantity(amount, unit)}"
                 yield Constraint(CAPACITY, MUST, instance.name, what, f"member {name}")
 
 

@@ -327,6 +327,10 @@ class TaggedAccess(AccessConstraint):
         """Return the requirement `required` in words that follow one of `verbs`."""
         raise NotImplementedError
 
+    def why(self, node: Node, required: Hashable) -> str:
+        """Return why `node` does not meet the requirement `required`, with a verb at the start."""
+        return f"does not {self.verbs[0]} {self.words(required)}"
+
     def origin(self, required: Hashable, prefix: str) -> str:
         """Return the tag of the instance that states the requirement `required`."""
         raise NotImplementedError
@@ -374,6 +378,12 @@ class NodeLabels(TaggedAccess):
         labels = _labels(required)
         return f"label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
 
+    def why(self, node: Node, required: Hashable) -> str:
+        if self._word == "must":
+            return super().why(node, required)
+        present = tuple(label for label in _labels(required) if label in node.tags)
+        return f"has the excluded {self.words(present)}"
+
     def origin(self, required: Hashable, prefix: str) -> str:
         return "tag " + ", ".join(f"{prefix}nodes:{self._word}:{one}" for one in _labels(required))
 
@@ -417,7 +427,7 @@ class _Nodes:
 
     def why(self, index: int, instance: Instance) -> str:
         """Return why the constraint does not allow node `index` for `instance`."""
-        return f"does not {self.words(instance, third=False)}"
+        return self._constraint.why(self._nodes[index], self._required(instance))
 
     def words(self, instance: Instance, third: bool, brief: bool = False) -> str:
         """Return, in words, what a node must do or have for `instance`, with a verb at the
@@ -425,8 +435,12 @@ class _Nodes:
 
         `third`: the verb is in the third person. `brief`: the words are as short as possible.
         """
-        required = next(value for one, value in instance.requires if one is self._constraint)
+        required = self._required(instance)
         return f"{self._constraint.verbs[third]} {self._constraint.words(required)}"
+
+    def _required(self, instance: Instance) -> Hashable:
+        """Return what the tags of `instance` require of its nodes."""
+        return next(value for one, value in instance.requires if one is self._constraint)
 
 
 class Networks(PlacementConstraint):

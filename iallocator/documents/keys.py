@@ -161,6 +161,7 @@ KEYS: dict[str, Sequence[tuple[str, str]]] = {
         *_below("tiered", _FILLING),
         *_below("standard", _FILLING),
         ("forecast.asked", "instance_count"),
+        ("forecast.hopeless", "rejected_initially"),
         ("forecast.end", "reason"),
         ("purchases[].instances[].name", "instance"),
     ),

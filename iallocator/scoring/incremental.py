@@ -58,7 +58,7 @@ SCORE_TIE = 10.0**-SCORE_DECIMALS + 4 * SCORE_NOISE
 """A difference of scores above which two scores are never equal after rounding."""
 
 TIE_GRID = 2.0**43
-"""Nodes with scores that are equal in units of 1 / `TIE_GRID` count as alike."""
+"""Two nodes count as equal if their scores, rounded to multiples of 1 / `TIE_GRID`, are equal."""
 
 SINGLES_LIFETIME = 1024
 """The number of placements on one node after which all values are read from the state again.
@@ -283,8 +283,9 @@ class IncrementalScores:
         self._left = self.lifetime
 
     def _exact(self, change: Floats) -> Floats:
-        """Return the amounts that an instance adds to its primary; `change`: those of the present
-        state.
+        """Return the amounts that an instance adds to its primary.
+
+        `change`: the amounts as computed from the present state.
         """
         return change
 
@@ -308,7 +309,10 @@ class IncrementalScores:
 
 
 def _parabola(change: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Return slope and constant of the variance that `change` adds: a line over the value."""
+    """Return by how much `change` at a node raises the variance: a linear function of its value.
+
+    The first array has the slopes of the function, the second one the constants.
+    """
     mean = change / count
     return 2 * mean, change * mean - mean * mean
 

@@ -148,8 +148,8 @@ def test_output_in_another_encoding_loses_nothing(arguments: list[str]) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_interrupted_replay_with_processes_prints_nothing(tmp_path: Path) -> None:
-    """When `replay` ends its processes, none of them prints a traceback."""
+def test_replay_with_processes_prints_no_traceback(tmp_path: Path) -> None:
+    """`replay -j 2` prints nothing on stderr when it ends its processes."""
     (tmp_path / "a.request.json").write_bytes(as_bytes(allocate(cluster(2))))
     (tmp_path / "b.request.json").write_bytes(as_bytes(allocate(cluster(3))))
     for _ in range(3):

@@ -35,7 +35,7 @@ from iallocator.model.state import State
 from iallocator.options.settings import OPTIMAL_WORK_FACTOR, Settings
 from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.capacity.capacity import CapacityOptions, FillingExtent, study
+from iallocator.planners.capacity.capacity import CapacityOptions, FillingExtent, compute_capacity
 from iallocator.planners.intergroup.compress import compress
 from iallocator.planners.intergroup.context import IntergroupContext
 from iallocator.planners.intergroup.redistribute import redistribute
@@ -229,7 +229,7 @@ def capacity_bound(seed: int, kind: str) -> Counted | None:
         thoroughness=OPTIMAL_WORK_FACTOR if seed % 2 else 1
     )  # as with ``--optimal``
     options = CapacityOptions(size, [size], extent=extent)
-    found = study(read(as_text(machines, homes)), options, lambda *_: None).standard
+    found = compute_capacity(read(as_text(machines, homes)), options, lambda *_: None).standard
     assert found is not None
     assert found.quality is not None
     return Counted(found.quality.bound, best, len(found.filling.placed), True)

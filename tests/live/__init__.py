@@ -1,0 +1,1 @@
+"""Test how clusters are read: through LUXI and RAPI, from files, and with `ask`."""

@@ -1,0 +1,1 @@
+"""Test the planners, alone and in comparison with the programs of htools."""

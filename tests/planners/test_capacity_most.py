@@ -11,7 +11,7 @@ from iallocator.planners.capacity.capacity import (
     CapacityReport,
     FillingExtent,
     FillingRules,
-    study,
+    compute_capacity,
 )
 from iallocator.solver.highs import available
 from iallocator.sources.text import read_text
@@ -30,7 +30,7 @@ def filled(seed: int, kind: str, n1: str, searches: bool = True) -> CapacityRepo
     options = CapacityOptions(
         size, [size], rules=FillingRules(n1=n1), extent=FillingExtent(searches=searches)
     )
-    return study(cluster, options, lambda *_: None)
+    return compute_capacity(cluster, options, lambda *_: None)
 
 
 def placed(report: CapacityReport, kind: str) -> list[Home]:

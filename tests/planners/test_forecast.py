@@ -184,9 +184,9 @@ def test_strategy_without_requests_is_rejected(tmp_path: Path, capsys: Output) -
 def test_forecast_reports_a_size_that_never_fits(tmp_path: Path) -> None:
     """A forecast reports the orders that end at a size that fits on no empty node."""
     found = forecast(tmp_path, [500, 50000])
-    assert found["hopeless"] == len(found["counts"]) == 9
+    assert found["rejected_initially"] == len(found["counts"]) == 9
     assert set(found["counts"]) == {0, 1}
-    assert forecast(tmp_path / "fits", [500])["hopeless"] == 0
+    assert forecast(tmp_path / "fits", [500])["rejected_initially"] == 0
 
 
 def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Output) -> None:

@@ -1,0 +1,1 @@
+"""Test the cluster score, its incremental computation, and its bounds."""

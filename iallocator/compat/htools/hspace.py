@@ -18,7 +18,7 @@ from iallocator.compat.htools.backend import (
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
 from iallocator.errors import say
-from iallocator.planners.capacity.capacity import failing_nodes, study
+from iallocator.planners.capacity.capacity import compute_capacity, failing_nodes
 from iallocator.planners.capacity.report import key_lines, share, tiers
 from iallocator.planners.check.health import examine
 from iallocator.wire.codec import dumps
@@ -63,7 +63,9 @@ def run(given: Given) -> int:
     if given.no_capacity_checks:
         own.n1 = "off"
         own.chosen = frozenset({"n1"})
-    report = study(source.cluster, capacity_options(own, own, source), lambda kind, filling: None)
+    report = compute_capacity(
+        source.cluster, capacity_options(own, own, source), lambda kind, filling: None
+    )
     loud, state = given.loudness, report.before
     if not any(node.online for node in source.cluster.nodes):
         report.initial.score = 0.0

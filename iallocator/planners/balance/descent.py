@@ -207,7 +207,8 @@ class Descent:
     anew:
         Begin with a step that may place all instances of a small cluster anew, before single moves.
     known:
-        Placements of all instances that other searches of this problem keep; see `Rearrangement`.
+        A cache of scored placements, shared with other searches of this problem; see
+        `Rearrangement`.
     """
 
     def __init__(

@@ -178,7 +178,7 @@ class SteadyLimits:
     overload:
         A node with a higher cpu load, as a share of its cpus, is relieved.
     offline:
-        The maximum number of nodes of a group that are not online.
+        A group in which more nodes than this are not online is not balanced.
     """
 
     least_history: float

@@ -54,8 +54,17 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.site import Size
 
 __all__ = [
-    "MOST_COUNTED_SINGLY", "CapacityOptions", "CapacityReport", "FillingExtent", "FillingRules",
-    "FillingScope", "Run", "closest_of", "failing_nodes", "is_endless", "study",
+    "MOST_COUNTED_SINGLY",
+    "CapacityOptions",
+    "CapacityReport",
+    "FillingExtent",
+    "FillingRules",
+    "FillingScope",
+    "Run",
+    "closest_of",
+    "compute_capacity",
+    "failing_nodes",
+    "is_endless",
 ]  # fmt: skip
 
 
@@ -317,7 +326,7 @@ class CapacityReport:
         return forecast or any(run.filling.interrupted for run in self.runs)
 
 
-def study(
+def compute_capacity(
     cluster: Cluster, wants: CapacityOptions, progress: Callable[[str, FillResult], None]
 ) -> CapacityReport:
     """Fill the cluster twice, each time from the initial state, and return the results.
@@ -337,10 +346,10 @@ def study(
     set_offline(cluster, wants.scope.offline)
     if wants.rules.max_cpu is not None:
         set_vcpu_ratio(cluster, wants.rules.max_cpu)
-    return _Study(cluster, wants, progress).run()
+    return _Computation(cluster, wants, progress).run()
 
 
-class _Study:
+class _Computation:
     """Computes the capacity of one cluster."""
 
     def __init__(

@@ -40,7 +40,8 @@ FORECAST_ORDERS = 9
 """The number of random orders in which the cluster is filled."""
 
 FIRST_COPIES = 64
-"""The number of next instances that the first contexts know; later contexts know twice as many."""
+"""The number of coming instances that the first contexts know; each later one knows twice as
+many."""
 
 
 class Forecast:

@@ -38,7 +38,7 @@ NODES_AFTER_WRONG_GUESS = 32
 
 
 class NextPlace:
-    """Finds the next nodes of equal instances, as long as neither scores nor N+1 are in doubt.
+    """Finds the next nodes of equal instances, as long as scores and N+1 are certain.
 
     `newcomers` returns the instance at a position of the sequence; 0 is the next instance.
     """
@@ -61,7 +61,9 @@ class NextPlace:
         self._pause, self._patience = 0, 1  # the number of calls until counting is tried again
 
     def path(self, instance: Instance) -> Sequence[Nodes]:
-        """Return the nodes of `instance` and of the next ones like it; [] if in doubt."""
+        """Return the nodes of `instance` and of the next ones like it; [] if scores or N+1 are
+        uncertain.
+        """
         if self._certain <= 0:
             self._pause -= 1
             if self._pause <= 0:
@@ -98,7 +100,9 @@ class NextPlace:
         self._scores.placed_along(path)
 
     def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
-        """Return guesses of the next nodes, and whether the node after them is undecided."""
+        """Return the predicted nodes of the next instances, and whether N+1 of a further node is
+        undecided.
+        """
         path: list[int] = []
         exhausted = False
         instance = self._newcomers(0)
@@ -189,7 +193,8 @@ class GroupTolerances:
         return strict and all(self.checked(instance, group, every) for group in groups)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
-        """Return how many of `instances`, from the first on, N+1 certainly rejects on all `nodes`.
+        """Return how many instances at the start of `instances` N+1 certainly rejects on all
+        `nodes`.
 
         One amount decreases from each instance to the next. `compares_sizes` must be true.
         """
@@ -204,7 +209,9 @@ class GroupTolerances:
                 tolerance.prepare(instances)
 
     def headroom(self, instance: Instance, groups: Sequence[int]) -> int:
-        """Return how many more equal instances N+1 allows, wherever in `groups` they are placed."""
+        """Return how many more instances equal to `instance` certainly keep N+1, on any nodes of
+        `groups`.
+        """
         checked = [self._of[group] for group in groups if self.checked(instance, group)]
         counts = [one.headroom(instance, groups) for one in dict.fromkeys(checked)]
         return min(counts, default=ANY_NUMBER)

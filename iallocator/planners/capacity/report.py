@@ -1,4 +1,4 @@
-"""Write the capacity of a cluster: as data, and as the lines that hspace prints."""
+"""Write the capacity of a cluster as plain data, and as the lines that hspace prints."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from iallocator.planners.capacity.usage import Figures, Totals
 
 __all__ = [
-    "end_of", "instances_placed", "key_lines", "share",
-    "study_document", "tiers",
+    "capacity_document",
+    "end_of",
+    "instances_placed",
+    "key_lines",
+    "share",
+    "tiers",
 ]  # fmt: skip
 
 
@@ -34,15 +38,15 @@ def tiers(run: Run) -> list[tuple[Size, int]]:
     return counted
 
 
-def end_of(study: CapacityReport, run: Run) -> str:
+def end_of(report: CapacityReport, run: Run) -> str:
     """Return in one line why the filling `run` placed no more instances."""
-    if study.failing:
-        some = ", ".join(study.failing[:MOST_NAMES]) + ", ..." * (len(study.failing) > MOST_NAMES)
+    if report.failing:
+        some = ", ".join(report.failing[:MOST_NAMES]) + ", ..." * (len(report.failing) > MOST_NAMES)
         return (
-            f"the cluster is not N+1 compliant (failing nodes: {len(study.failing)}, {some}), "
+            f"the cluster is not N+1 compliant (failing nodes: {len(report.failing)}, {some}), "
             "so no instance is added; --accept-existing-errors adds some"
         )
-    if study.nowhere:
+    if report.nowhere:
         return "no online node takes such instances"
     if run.filling.ended:
         return run.filling.ended
@@ -51,9 +55,9 @@ def end_of(study: CapacityReport, run: Run) -> str:
     return f"{reason} ({', '.join(f'{name}: {count}' for name, count in counts if count)})"
 
 
-def study_document(study: CapacityReport) -> Json:
+def capacity_document(report: CapacityReport) -> Json:
     """Return the capacity as plain data, as defined in ``schemas/capacity.schema.json``."""
-    totals = study.totals
+    totals = report.totals
     document: Json = {
         "command": "capacity",
         "cluster": {
@@ -64,26 +68,26 @@ def study_document(study: CapacityReport) -> Json:
             "vcpus": totals.vcpus,
             "spindles": totals.spindles,
         },
-        "before": _figures(study.initial, totals),
+        "before": _figures(report.initial, totals),
     }
-    for kind, run in (("tiered", study.tiered), ("standard", study.standard)):
+    for kind, run in (("tiered", report.tiered), ("standard", report.standard)):
         if run is not None:
-            filling, cluster = run.filling, study.before.cluster
+            filling, cluster = run.filling, report.before.cluster
             quality = {} if run.quality is None else run.quality.document()
             document[kind] = quality | {
                 "start": _size(run.size),
-                "scores": {"before": study.initial.score, "after": run.figures.score},
+                "scores": {"before": report.initial.score, "after": run.figures.score},
                 "count": len(filling.placed),
                 "sizes": [{**_size(size), "count": count} for size, count in tiers(run)],
-                "after": _figures(run.figures, study.totals),
-                "reason": None if filling.ended or study.nowhere else filling.reason,
+                "after": _figures(run.figures, report.totals),
+                "reason": None if filling.ended or report.nowhere else filling.reason,
                 "failures": {name: count for name, count in filling.failures.items() if count},
-                "end": end_of(study, run),
+                "end": end_of(report, run),
                 "closest": run.closest,
                 "instances": instances_placed(run, cluster),
             }
-    if study.forecast is not None:
-        document["forecast"] = study.forecast.document()
+    if report.forecast is not None:
+        document["forecast"] = report.forecast.document()
     return document
 
 
@@ -130,28 +134,28 @@ BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 """Characters that a shell does not interpret."""
 
 
-def key_lines(study: CapacityReport) -> Iterator[str]:
+def key_lines(report: CapacityReport) -> Iterator[str]:
     """Yield the capacity as lines ``HTS_KEY=VALUE``, which a shell can read."""
-    for key, value in _keys(study):
+    for key, value in _keys(report):
         bare = BARE.issuperset(value)
         word = value if bare else "'" + value.replace("'", "'\\''") + "'"
         yield f"HTS_{key}={word}"
 
 
-def _keys(study: CapacityReport) -> Iterator[tuple[str, str]]:
-    totals = study.totals
+def _keys(report: CapacityReport) -> Iterator[tuple[str, str]]:
+    totals = report.totals
     yield "CLUSTER_MEM", str(totals.memory)
     yield "CLUSTER_DSK", str(totals.disk)
     yield "CLUSTER_CPU", str(totals.cpus)
     yield "CLUSTER_VCPU", str(totals.vcpus)
     yield "CLUSTER_SPN", str(totals.spindles)
     yield "CLUSTER_NODES", str(totals.nodes)
-    yield from _figure_keys("INI", study.initial, totals)
-    if study.nowhere:
+    yield from _figure_keys("INI", report.initial, totals)
+    if report.nowhere:
         return
-    if study.tiered is not None:
-        run = study.tiered
-        before, after, totals = study.initial, run.figures, study.totals
+    if report.tiered is not None:
+        run = report.tiered
+        before, after, totals = report.initial, run.figures, report.totals
         yield from _size_keys("TSPEC_INI", run.size)
         yield from _figure_keys("TRL", after, totals)
         specs = (
@@ -176,21 +180,21 @@ def _keys(study: CapacityReport) -> Iterator[tuple[str, str]]:
         yield "KM_UNAV_MEM", str(totals.memory - after.used_memory)
         yield "KM_UNAV_DSK", str(after.free_disk)
         yield "KM_UNAV_SPN", str(after.free_spindles)
-    if study.standard is not None:
-        run = study.standard
+    if report.standard is not None:
+        run = report.standard
         yield from _size_keys("SPEC", run.size)
-        yield from _figure_keys("FIN", run.figures, study.totals)
+        yield from _figure_keys("FIN", run.figures, report.totals)
         filling = run.filling
-        yield "ALLOC_USAGE", share(study.initial.instances, run.figures.instances)
+        yield "ALLOC_USAGE", share(report.initial.instances, run.figures.instances)
         yield "ALLOC_INSTANCES", str(len(filling.placed))
         yield "ALLOC_FAIL_REASON", filling.reason.upper()
         counts = [(reason, filling.failures.get(reason, 0)) for reason in REASONS]
         counts = [count for count in counts if count[1] or count[0] not in _NOT_OF_HSPACE]
-        if study.failing:
+        if report.failing:
             counts = [count for count in counts if count[1]]
         for reason, count in sorted(counts, key=lambda pair: -pair[1]):
             yield f"ALLOC_{reason.upper()}_CNT", str(count)
-    if study.standard is not None and not study.interrupted:
+    if report.standard is not None and not report.interrupted:
         yield "OK", "1"
 
 

@@ -1,4 +1,4 @@
-"""A cluster that is being filled: nodes for one more instance, and reasons of rejections.
+"""Find nodes for one more instance in a cluster that is filled, or the reasons of the rejections.
 
 Instances have the standard size, the largest size, or sizes that are smaller by some steps.
 """
@@ -169,7 +169,7 @@ class CapacityState:
     n1:
         The N+1 rules of each group.
     limits_of:
-        Index of a group -> the limits of its nodes that are checked.
+        Index of a group -> the limits that are checked on its nodes.
     behaviour:
         The differences from hspace. In hspace, the newest instances leave a failed node first,
         and the policy checks a disk of a diskless instance.
@@ -331,7 +331,7 @@ class CapacityState:
         )
 
     def limits_say(self, instance: Instance) -> tuple[Failures, list[tuple[int, ...]]]:
-        """Return the rejections by limits and policies, and the allowed placements.
+        """Return the rejections of `instance` by limits and policies, and its allowed placements.
 
         Of placements on two nodes, only the first one is returned. N+1 is not checked.
         """

@@ -28,7 +28,7 @@ class Totals:
     cpus, vcpus:
         Cpus, and virtual cpus that the policies allow.
     spindles:
-        Spindles.
+        The number of spindles of all nodes.
     """
 
     __slots__ = ("cpus", "disk", "memory", "nodes", "overhead", "own_cpus", "spindles", "vcpus")
@@ -57,9 +57,9 @@ class Figures:
     instances, score:
         The number of instances, and the score of all nodes.
     free_memory, free_disk:
-        Free MiB.
+        MiB of memory, and of disk, that are free.
     free_spindles:
-        Free spindles.
+        The number of free spindles.
     available_memory, available_disk:
         Free MiB without the memory reserved for failovers, and without the larger of ``--min-disk``
         and the disk reserve.

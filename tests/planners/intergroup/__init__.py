@@ -1,0 +1,1 @@
+"""Test the planners that move instances between node groups."""

@@ -1,0 +1,1 @@
+"""Test `make-room`, and compare its plans with a search of all plans."""

@@ -168,7 +168,7 @@ class RuleCosts:
 
 
 class _Sums:
-    """Cumulative sums over shapes by weight, as the lower of two weights counts for a pair.
+    """Sums of violations over shapes, cumulated by weight: for a pair, the lower weight counts.
 
     `broken` (shapes × nodes): how many members of each shape violate the rule together with a
     member on each node.

@@ -38,14 +38,15 @@ class ProportionalStatistics:
     steady:
         The leaders that are deviations and do not depend on memory reserved for failovers.
     mirrored:
-        How many of `steady`, the first ones, a secondary changes.
+        The number of statistics that a secondary changes; they are the first ones of `steady`.
     spreads, sums:
         All leaders that are deviations, and all other leaders; `spreads` begins with `steady`.
     others:
         All leaders without `steady`.
     moved:
-        How many of `spreads`, the last ones, have a sum that a move can change. On equal nodes,
-        a move adds to one node what it takes from another, except for reserved memory.
+        The number of statistics with a sum that a move can change; they are the last ones of
+        `spreads`. On equal nodes, a move adds to one node what it takes from another, except for
+        reserved memory.
     weights:
         Leader -> the sum of the weights of its group, in units of the leader.
     """
