@@ -67,7 +67,7 @@ REPAIR = {"repair": ("allocate", "repair")}
 AFFINITY = {"allocate": "--strategy=affinity", "explain": "explain --strategy=affinity"}
 
 PAIRS = "the best of N² pairs of nodes: [pairs](#pairs)"
-"""Reason for the time of choosing two nodes at once."""
+"""The reason that the table gives for the time of choosing the best pair of nodes."""
 
 MOVES = "the best of all moves of 2N instances to N nodes: [pairs](#pairs)"
 

@@ -35,7 +35,9 @@ class Measured:
 
     @property
     def again(self) -> bool:
-        """Return whether to run again: not after a stop, nor if all runs took too long."""
+        """Return whether another run is useful: no run was stopped, and all together took little
+        time.
+        """
         if not self.seconds:
             return True
         return not self.limited and sum(self.seconds) + self.seconds[-1] <= ENOUGH

@@ -8,7 +8,7 @@ garbage collector is off, as it is in a process of the program.
 
 With ``--satisfied``, the tags exclude nothing: all nodes have the label, the stickiness is 0, the
 spread is satisfied, the reserve is 0 %, the ratio is 1. Answers and plans are then those without
-tags, and the ratio is the price of the constraint alone.
+tags, and the ratio shows the cost of the constraint alone.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ CAUSES = (MISSED, LITERAL, MISPLACED, FULL)
 
 
 class _Moment(NamedTuple):
-    """The cluster after an event: MiB of each instance, and of each online node in all."""
+    """The cluster after an event: the MiB of each instance, and the total MiB of each online
+    node.
+    """
 
     sizes: list[int]
     bins: list[int]

@@ -237,7 +237,7 @@ def choose_fields(wanted: str) -> list[str]:
 
 
 MOST_DIGITS = 400
-"""A number that has no more digits than this."""
+"""The precision of decimal arithmetic, in digits; no number that is written has more."""
 
 
 def ratio(part: float, whole: float) -> float | None:

@@ -109,7 +109,7 @@ class State(Holdings):
     def copy(self) -> State:
         """Return an independent copy of this state, outside of any trial.
 
-        It takes a twentieth of the time of counting all instances again.
+        A copy takes a twentieth of the time of counting all instances again.
         """
         twin = State.__new__(State)
         twin.copy_holdings(self)

@@ -14,10 +14,12 @@ __all__ = [
 ]  # fmt: skip
 
 VOLUMES = "volumes"
-"""Storage of templates with disks in a volume group; they take disk and spindles of the node."""
+"""Storage of templates with disks in a volume group. The disks use the free disk and the spindles
+of their node."""
 
 FILES = "files"
-"""Storage of templates with disks as files of the node, which its free disk does not include."""
+"""Storage of templates with disks that are files of a node. The free disk that the node reports is
+not the space for these files."""
 
 SHARED = "shared"
 """Storage of templates with disks on storage that several nodes have access to."""

@@ -20,7 +20,7 @@ MAKERS = {"Kernels", "ScalarKernel", "ArrayKernel"}
 
 MAY_ASK = {
     "scoring": "it is the kernel",
-    "n1": "plays failures through, by hard limits",
+    "n1": "simulates failures by hard limits",
     "placement": "the evaluator, and what makes kernels for it",
     "planners.balance.colocation_groups": "asks for scores only, of states after several moves",
     "planners.balance.compound_moves": "asks for scores only, of states after several moves",

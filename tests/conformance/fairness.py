@@ -56,9 +56,9 @@ def comparable(document: Json) -> bool:
 def ranked_otherwise(document: Json) -> bool:
     """Return whether iallocator or hail ranks a group by lost allocations.
 
-    iallocator ranks every group with exclusive storage on all nodes so. hail does if all
-    allocatable groups are of this kind, and therefore also if no group is allocatable; then it does
-    not test N+1 either.
+    iallocator ranks every group with exclusive storage on all nodes in this way. hail does so if
+    all allocatable groups are of this kind, and therefore also if no group is allocatable; then it
+    does not test N+1 either.
     """
     groups = document["nodegroups"]
     dedicated = {uuid: _is_dedicated(document, uuid) for uuid in groups}

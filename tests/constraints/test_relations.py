@@ -18,7 +18,7 @@ WHERE = {"a": (0,), "b": (1,), "c": (2,)}
 
 
 def _relations(tags: Tags, nodes: Tags | None = None) -> Relations:
-    """Return the relations of the instances a to d with `tags`; a to c are on nodes 0 to 2."""
+    """Return the affinity rules of the instances a to d with `tags`; a to c are on nodes 0 to 2."""
     group = Group(0, "uuid", "default", Policy())
     homes = [Node(f"node{n}", group, tags=(nodes or {}).get(f"node{n}", ())) for n in range(4)]
     instances = [

@@ -48,9 +48,9 @@ def test_evacuation_through_secondaries_keeps_a_unit_together_in_the_end(
 
 
 def full_group() -> Json:
-    """Return two groups with a colocation group of two, for which its group has no other node.
+    """Return two node groups, and a colocation group of two instances in the first one.
 
-    No other node of the group has capacity for both instances.
+    No other node of the first node group has capacity for both instances.
     """
     instances = {"a": shared("node1"), "b": shared("node1"), "full": shared("node2", 7000, [])}
     return builders.cluster({"here": 2, "there": 2}, instances=instances)

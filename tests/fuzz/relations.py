@@ -74,7 +74,7 @@ def _same_in_another_order(case: Case, done: Outcome, document: Json, rng: Rando
 
 
 def _same_in_another_process(case: Case, done: Outcome, document: Json, rng: Random) -> bool:
-    """Return whether the result is equal with another hash seed, hence order of sets."""
+    """Return whether the result is equal with another hash seed, and so another order of sets."""
     seed = FROZEN | {"PYTHONHASHSEED": str(rng.randrange(10**6)), "PYTHONPATH": str(ROOT)}
     with TemporaryDirectory() as folder:
         for name, raw in case.files.items():

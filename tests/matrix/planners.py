@@ -263,7 +263,7 @@ def read_placement(scenario: Scenario, plan: Json) -> list[str]:
 
 
 def detour(kind: str, split: bool) -> Scenario:
-    """Return a swap of the tested instance with a larger one, which needs a temporary move."""
+    """Return a cluster in which a swap of the tested instance needs a temporary move."""
     scenario = Scenario(cluster_document([BEST, NEXT, SOURCE, KEEPER]), kind, ["--n1=off"])
     for name in scenario.document["nodes"]:
         scenario.node(name)["total_memory"] = 3000 if name in (SOURCE, KEEPER) else 2000
@@ -284,7 +284,8 @@ def read_detour(scenario: Scenario, plan: Json) -> list[str]:
 
 
 def exact(kind: str, split: bool) -> Scenario:
-    """Return a batch in which the first instance can take the only node for the second.
+    """Return a scenario with a batch in which the first instance can take the only node for the
+    second.
 
     The instance on the node `best` could fail over to the node ``spare``.
     """
@@ -304,7 +305,7 @@ def exact(kind: str, split: bool) -> Scenario:
 
 
 def exact_moves(kind: str, split: bool) -> Scenario:
-    """Return an evacuation that only exact search completes."""
+    """Return a scenario with an evacuation that only exact search completes."""
     scenario = moving_scenario(kind, split)
     scenario.node(NEXT)["total_memory"] = HELD[NEXT] + 8000
     scenario.node(SOURCE)["total_memory"] = 40000

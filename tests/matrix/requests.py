@@ -24,7 +24,7 @@ from .scenarios import (
 
 
 def new_scenario(kind: str, split: bool) -> Scenario:
-    """Return the nodes of a scenario for a new tested instance, without a request."""
+    """Return a scenario for a new tested instance: its nodes, without a request."""
     nodes = [BEST, NEXT, KEEPER, *([SPARE] if kind == PAIR else [])]
     assert not (split and kind == PAIR)
     groups = ["default", "second", "second"] if split else ()
@@ -32,7 +32,7 @@ def new_scenario(kind: str, split: bool) -> Scenario:
 
 
 def moving_scenario(kind: str, split: bool) -> Scenario:
-    """Return the tested instance on the node `source`, in the group of its target nodes."""
+    """Return a scenario with the tested instance on `source`, in the group of its target nodes."""
     assert not split
     scenario = Scenario(
         cluster_document([BEST, NEXT, KEEPER, SOURCE, *([SPARE] if kind == PAIR else [])]), kind
@@ -42,7 +42,7 @@ def moving_scenario(kind: str, split: bool) -> Scenario:
 
 
 def between_scenario(kind: str, split: bool) -> Scenario:
-    """Return the tested instance in a group of its own, with target nodes in other groups."""
+    """Return a scenario with the tested instance in one group, and target nodes in other groups."""
     assert not (split and kind == PAIR)
     there = "second" if split else "default"
     groups = {BEST: "default", NEXT: there, SOURCE: "home", KEEPER: "default", SPARE: there}
@@ -66,7 +66,7 @@ def allocate(kind: str, split: bool) -> Scenario:
 
 
 def multi_allocate(kind: str, split: bool) -> Scenario:
-    """Return a request for a new instance after a small one that is placed first."""
+    """Return a scenario with a request for a small instance, and then for the tested instance."""
     scenario = new_scenario(kind, split)
     first = {"name": "first", "memory": 128, "restrict-to-nodes": [KEEPER]}
     if split:
@@ -120,7 +120,7 @@ def change_group(kind: str, split: bool) -> Scenario:
 
 
 def multi_evacuate(kind: str, split: bool) -> Scenario:
-    """Return a request for new secondaries of the drbd instances on the node `source`."""
+    """Return a scenario with a request for new secondaries of the drbd instances on `source`."""
     assert kind == DRBD
     scenario = moving_scenario(kind, split)
     scenario.document["request"] = {"type": "multi-evacuate", "evac_nodes": [SOURCE]}

@@ -210,7 +210,9 @@ def test_speculated_placements_are_accepted_as_far_as_the_simulation_confirms_th
 def rehearsed(
     speculation: Speculation, case: Case, path: list[tuple[Instance, int]]
 ) -> tuple[int, bool]:
-    """Return how many placements of `path` were assumed, and whether the next is known as wrong."""
+    """Return how many placements of `path` were predicted; and whether the next is known to be
+    wrong.
+    """
     speculation.start()
     found, doubted = 0, False
     with case.state.trial():

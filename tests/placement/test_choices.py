@@ -17,7 +17,9 @@ from tests.model.make import model_of
 
 
 def evacuation(nodes: int, *residents: tuple[str, int]) -> Json:
-    """Return a request to move the first resident; each one is (node, memory)."""
+    """Return a request to move the first of the `residents`: (node, MiB of memory) of each
+    instance.
+    """
     held = {f"i{k}": rbd(node, memory=memory) for k, (node, memory) in enumerate(residents)}
     document = cluster(nodes, memory=10_000, disk=10**6, instances=held)
     document["request"] = {"type": "node-evacuate", "instances": ["i0"], "evac_mode": "all"}

@@ -66,7 +66,7 @@ def test_check_of_many_steps_executes_few_lines_for_each(walk: str) -> None:
     assert lines[1] < 2.6 * lines[0]
 
 
-class RingsAfterwards(Deadline):
+class PassesAfterPlanning(Deadline):
     """A deadline that passes as soon as planning is done."""
 
     def over(self) -> bool:
@@ -91,7 +91,7 @@ def test_verify_plan_tries_one_other_order_once_time_is_up(
 
     monkeypatch.setattr(verify, "shuffled", counted)
     if late:
-        monkeypatch.setattr("iallocator.commands.verification.Deadline", RingsAfterwards)
+        monkeypatch.setattr("iallocator.commands.verification.Deadline", PassesAfterPlanning)
     instances = {f"inst{k}": builders.rbd("node1") for k in range(4)}
     path = tmp_path / "cluster.json"
     path.write_bytes(builders.as_bytes(builders.cluster(3, instances=instances)))

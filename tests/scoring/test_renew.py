@@ -110,7 +110,7 @@ def test_history_of_nodes_equals_a_new_one(seed: int) -> None:
     scope, kernels, history = range(len(state.cluster.nodes)), Kernels(state, ()), NodeHistory()
 
     def facts(known: KnownNodes) -> list[tuple[dict[str, object], dict[int, float]]]:
-        """Return every number of each node, and its reserves."""
+        """Return all numbers of each node, and the memory that it reserves for each other node."""
         names = [name for name in NodeView.__slots__ if name != "at"]
         return [
             ({name: getattr(known.views[i], name) for name in names}, dict(known.peers[i]))

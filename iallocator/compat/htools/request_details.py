@@ -57,7 +57,8 @@ STATES = {
     "ERROR_up": "ErrorUp", "ERROR_down": "ErrorDown", "ERROR_wrongnode": "WrongNode",
     "ERROR_nodedown": "NodeDown", "ERROR_nodeoffline": "NodeOffline",
 }  # fmt: skip
-"""Administrative state of an instance, or its status in a text file -> its name in hail's output.
+"""Administrative state of an instance, or its status in a text file -> its name in hail's
+output.
 """
 
 HYPERVISORS = {
@@ -316,7 +317,7 @@ def _load(values: Sequence[float]) -> str:
 
 
 def _quotient(part: float, whole: float) -> str:
-    """Return a share as hail prints it; it divides by zero, too."""
+    """Return ``part / whole`` as hail prints it; Infinity or NaN if `whole` is 0."""
     if whole:
         return shortest(part / whole)
     return f"{'-' if part < 0 else ''}Infinity" if part else "NaN"

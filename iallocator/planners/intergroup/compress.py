@@ -375,7 +375,9 @@ class _Compression:
 
 
 class _Step:
-    """The moves that empty a group. The first such group in the search is the chosen group."""
+    """The moves that empty a group. The first group for which the search finds them is the chosen
+    one.
+    """
 
     __slots__ = ("_entries", "_group")
 

@@ -281,7 +281,7 @@ def filling(scenario: Scenario) -> Iterator[str]:
 
 
 def failures(scenario: Scenario) -> Iterator[str]:
-    """Yield whether `check` reports failures: as many as brute force finds."""
+    """Yield for each group whether a failure loses instances; `check` must report such failures."""
     done = run("check", "--no-simulation", "--json", stdin=as_bytes(scenario.document))
     for one in loads(done.stdout)["groups"]:
         lost = sum(

@@ -53,7 +53,7 @@ RATIOS = ("1.1", "1.25", "1.5", "2")
 
 
 def some_kinds(rng: Random, name: str) -> tuple[Kinds, tuple[str, ...]]:
-    """Return the constraints that `name` means, and the disk templates for them."""
+    """Return the constraint `name`, or random ones for `SEVERAL`; and their disk templates."""
     if name != SEVERAL:
         return frozenset((name,)), KINDS[name]
     while True:

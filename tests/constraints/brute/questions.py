@@ -40,7 +40,9 @@ def ask(kind: str, question: str, seed: int) -> str:
 
 
 def allocate(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """The possible placements are the legal ones; the answer is the best one of a group."""
+    """Check that the possible placements are the legal ones, and the answer the best one of a
+    group.
+    """
     wanted = asked_for(rng, kinds, document, template)
     rules, where = Rules(document, {"new": wanted}), homes_of(document)
     legal = [nodes for nodes in rules.places("new") if not rules.obstacle(where, "new", nodes)]
@@ -60,7 +62,9 @@ def allocate(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
 
 
 def allocate_with_n1(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """An instance is placed only where no failure loses more instances or memory than before.
+    """Check that an instance is placed only where no failure loses more than before.
+
+    The loss of a failure is counted in instances and in memory.
 
     If no failure loses an instance before, it is placed whenever such nodes exist.
     """
@@ -92,7 +96,7 @@ def grown(before: dict[str, Loss], after: dict[str, Loss], memory: bool = True) 
 
 
 def batch(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """As many new instances are placed as any choice of legal places allows."""
+    """Check that as many new instances are placed as any choice of legal places allows."""
     wanted = {
         f"new{k}": asked_for(rng, kinds, document, template, f"new{k}")
         for k in range(rng.choice((2, 2, 3)))
@@ -112,7 +116,7 @@ def batch(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
 
 
 def evacuate(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """As many instances leave as any choice of legal places allows."""
+    """Check that as many instances leave their node as any choice of legal places allows."""
     mode = rng.choice(("primary-only", "secondary-only", "all"))
     role = {"primary-only": 0, "secondary-only": 1}.get(mode)
     where = homes_of(document)
@@ -163,7 +167,7 @@ def _ways_out(
 
 
 def change_group(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """As many instances change their group as any choice of legal places allows."""
+    """Check that as many instances change their group as any choice of legal places allows."""
     where = homes_of(document)
     if not where or len(document["nodegroups"]) == 1:
         return "empty"
@@ -190,7 +194,9 @@ def change_group(rng: Random, kinds: Kinds, document: Json, template: str) -> st
 
 
 def failures(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """`check` reports the failures, and the losses, that a search of all restarts finds."""
+    """Check that `check` reports the failures and the losses that a search of all restarts
+    finds.
+    """
     rules, where = Rules(document), homes_of(document)
     expected = {node: loss for node, loss in rules.losses(where).items() if loss.instances}
     words = ("check", "--no-simulation", "--failures=1", "--json")
@@ -249,7 +255,9 @@ def planned(document: Json, *words: str) -> Json:
 
 
 def balance(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """Each state of a plan is legal; no legal move of the last state gains; the bound is true."""
+    """Check that each state of a plan is legal, no move of the last state gains, the bound is
+    true.
+    """
     rules, where = Rules(document), homes_of(document)
     mode = rng.choice(("off", "off", "no-worse", "no-new", "strict"))
     words = ["balance", f"--n1={mode}", "--min-gain=0"]
@@ -280,7 +288,9 @@ def balance(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
 
 
 def squeeze(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """Each state of a plan is legal, and no more nodes are freed than moves can empty."""
+    """Check that each state of a plan is legal, and that no more nodes are freed than moves can
+    empty.
+    """
     rules, where = Rules(document), homes_of(document)
     mode = rng.choice(("off", "off", "no-worse"))
     words = ["squeeze", f"--n1={mode}", "--target-resources=1", "--minimal-resources=0.5"]
@@ -336,7 +346,9 @@ def _most_freed(rules: Rules, where: Homes) -> int:
 
 
 def capacity(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """As many instances fit as the nodes have slots, one after the other in legal places."""
+    """Check that as many instances fit, one after the other in legal places, as nodes have
+    slots.
+    """
     disk, memory = rng.choice((200, 600, 1100)), rng.choice((500, 900, 1300))
     size_of = f"{disk},{memory},1"
     words = ["capacity", f"--standard-alloc={size_of}", f"--tiered-alloc={size_of}"]
@@ -364,7 +376,9 @@ def capacity(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
 
 
 def between_groups(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """Each move between groups is legal, and a plan violates no constraint in the end."""
+    """Check that each move between groups is legal, and that a plan violates no constraint in the
+    end.
+    """
     if len(document["nodegroups"]) == 1:
         return "empty"
     rules, where = Rules(document), homes_of(document)

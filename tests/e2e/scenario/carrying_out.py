@@ -149,7 +149,7 @@ def problems(run: Runner, status: int, found: Json, whole: bool) -> Iterator[str
 
 
 def done_twice(run: Runner, name: str) -> Iterator[str]:
-    """Yield the jobs in the queue that were executed more often than once, in all attempts."""
+    """Yield the jobs in the queue that were executed more than once, counted over all attempts."""
     done: Counter[str] = Counter()
     sizes: dict[str, int] = {}
     for codes in queued(run):

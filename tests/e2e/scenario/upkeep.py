@@ -125,7 +125,7 @@ def _not_repaired(run: Runner, lost: str) -> list[str]:
 
 
 def _repaired_twice(run: Runner) -> Iterator[str]:
-    """Yield the disks of an instance that were replaced more often than once."""
+    """Yield the disks of an instance that were replaced more than once."""
     done: Counter[tuple[str, str]] = Counter()
     for codes in queued(run):
         for code in codes:
