@@ -12,6 +12,7 @@ import tomllib
 
 from iallocator.errors import UsageError
 from iallocator.files import read_file
+from iallocator.names import guesses
 from iallocator.options.parser import suggestion, unknown
 from iallocator.options.table import COMMON
 
@@ -74,8 +75,6 @@ class Configuration:
         self._tables = {name: value for name, value in whole.items() if isinstance(value, dict)}
         self._top = {name: value for name, value in whole.items() if name not in self._tables}
         for name in sorted(self._tables.keys() - commands):
-            from iallocator.names import guesses
-
             raise UsageError(f"{path}: [{name}]: no such command{guesses(name, commands)}")
 
     def text(self, key: str) -> str:

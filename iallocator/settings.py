@@ -8,6 +8,8 @@ request that is out of range, causes a warning; the next source is used.
 
 from __future__ import annotations
 
+from copy import copy
+
 from iallocator.errors import cut
 from iallocator.options.table import request_options
 from iallocator.options.values import disk_reserve, mebibytes
@@ -153,8 +155,6 @@ def _read(
 
 def _completed(settings: Settings, values: Found) -> Settings:
     """Return a copy of `settings` with the values in `values`, and with their origins."""
-    from copy import copy
-
     whole = copy(settings)
     for target, (value, _) in values.items():
         setattr(whole, target, value)

@@ -6,6 +6,7 @@ A call with invalid options is logged, too, if these options name a log.
 from __future__ import annotations
 
 import os
+import syslog
 import zlib
 from contextlib import nullcontext, suppress
 from time import localtime, monotonic, strftime, time
@@ -70,8 +71,6 @@ def write_line(target: str, line: str, status: int) -> None:
     """
     if target == SYSLOG:
         os.stat(SOCKET)  # the library reports no error if no daemon listens
-        import syslog
-
         syslog.openlog("iallocator", syslog.LOG_PID, syslog.LOG_DAEMON)
         syslog.syslog(syslog.LOG_ERR if status else syslog.LOG_INFO, line)
         return

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from iallocator.commands.command import Result, ShownState, enforced_relations
+from iallocator.commands.demand_history import demand_history
+from iallocator.commands.earlier_requests import past_requests
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
 from iallocator.engine import effective_settings, reading_for
@@ -52,8 +54,6 @@ def capacity(command: Command, deadline: Deadline) -> Result:
     placed_in(cluster, purchases, command.settings.group)
     full: FullForecast | None = None
     if command.settings.forecast or command.settings.history:
-        from iallocator.commands.demand_history import demand_history
-
         samples, now = demand_history(command)
         if samples:
             full = FullForecast(samples, now, wanted.standard, wanted.scope.group)
@@ -212,8 +212,6 @@ def capacity_options(settings: Settings, tagged: Common, source: Source) -> Capa
             one.disk = 0
     past: list[Past] = []
     if settings.replay:
-        from iallocator.commands.earlier_requests import past_requests
-
         past = past_requests(settings.replay, settings, source.cluster)
     return CapacityOptions(
         standard,

@@ -23,6 +23,7 @@ from iallocator.errors import IallocatorError, InFile, UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.model.cluster import set_loads
 from iallocator.names import short_names, whole_name
+from iallocator.planners.eligible import set_offline
 from iallocator.sources import document_path, load, source_name
 from iallocator.tolerances import LARGEST_LOAD
 from iallocator.wire.codec import decode, pretty_bytes
@@ -267,8 +268,6 @@ class Command:
                 "node tag PREFIX:NAME)"
             )
         if SETS_OFFLINE in self.row.traits:
-            from iallocator.planners.eligible import set_offline
-
             set_offline(source.cluster, settings.offline)
         if getattr(settings, "dynu_file", "") and not settings.ignore_dynu:
             _take_loads(source.cluster, settings.dynu_file, settings.max_input)

@@ -27,6 +27,7 @@ from iallocator.planners.capacity.demand import (
     demand_of,
     too_few,
 )
+from iallocator.sources.job_archive import past_demand
 from iallocator.units import DAY
 from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
@@ -120,8 +121,6 @@ def _captured(own: Capacity, now: float) -> list[DemandSample]:
 
 def _archived(command: Command, now: float) -> list[DemandSample]:
     """Return the demand at the end of each day, from the archive of jobs."""
-    from iallocator.sources.job_archive import past_demand
-
     own: Capacity = command.settings
     past = past_demand(own.job_archive, command.source.cluster, now, own.max_input)
     if past.damaged:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from iallocator.commands.planner_options import NodesAway
 from iallocator.commands.shared_options import BOOT, METRICS, Execution, PlanForms
 from iallocator.errors import UsageError
@@ -28,8 +30,6 @@ BOOT_ID = "ssh -o BatchMode=yes -o ConnectTimeout=10 {node} cat /proc/sys/kernel
 
 def moment(text: str) -> float:
     """Parse the next time of day, like 06:00, or a time with a zone: 2026-01-02T06:00:00Z."""
-    from datetime import datetime, timedelta
-
     expected = "a time of day, like 06:00, or a time with its zone, like 2026-01-02T06:00:00Z"
     try:
         if len(text) == 5:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from iallocator.commands.progress import progress_line
+from iallocator.commands.rescue_watch import candidates_before, watched
 from iallocator.deadline import TIME_IS_UP
 from iallocator.errors import MOST_NAMES
 from iallocator.execution.dead_node import evidence_of_death
@@ -40,8 +41,6 @@ def rescue(command: Command, deadline: Deadline) -> PlanResult:
         If the node to rescue is the master, or is not dead.
     """
     if command.settings.watch:
-        from iallocator.commands.rescue_watch import watched
-
         return watched(command, lambda node: rescue_of(command, node, deadline))
     cluster = command.source.cluster
     (name,) = nodes_named(cluster, command.words, "rescue")
@@ -59,8 +58,6 @@ def _return_of(command: Command, node: Node) -> ReturnResult:
     """
     cluster, before = command.source.cluster, list[str]()
     if runs(command.settings) and node.offline:
-        from iallocator.commands.rescue_watch import candidates_before
-
         folders = [os.path.dirname(default_path("rescue", ""))]
         if command.settings.journal:
             folders.append(os.path.dirname(os.path.abspath(command.settings.journal)))

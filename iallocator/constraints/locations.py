@@ -18,6 +18,7 @@ stickiness keeps the primary in place unless its node is not online.
 from __future__ import annotations
 
 from iallocator.model.constraints import ALL_INSTANCES, LOCATION, MUST, SHOULD, Constraint
+from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import INFINITE_SCORE, add, score_in_tags
 
 TYPE_CHECKING = False
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.tags.pacemaker import PacemakerTags
 
     class ScoreSettings(Protocol):
         """The settings that define how scores count, and the default stickiness."""
@@ -67,7 +67,7 @@ def locations_of(
 
     Without `settings`, finite scores and stickiness have no effect. `optional`: whether the moves
     are optional, so that stickiness has effect. `sticky`: whether `settings` have a stickiness for
-    all instances; if not, and no tag is about scores, no other module is loaded.
+    all instances.
     """
     instances = [*cluster.instances, *new]
     maintenance = f"{prefix}maintenance"
@@ -80,8 +80,6 @@ def locations_of(
         or any(tag.startswith(scores) for tags in owned for tag in tags)
     ):
         return None
-    from iallocator.tags.pacemaker import PacemakerTags
-
     facts = PacemakerTags(cluster, new, [], prefix, whole=settings is None)
     locations = Locations(cluster, instances, facts, prefix, settings, optional)
     return locations if locations else None

@@ -5,6 +5,8 @@ Memory is in MiB, disk in GiB, loads and ratios have no unit.
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
 from iallocator.errors import UsageError
 from iallocator.model.columns import (
     CPU_LOAD,
@@ -252,8 +254,6 @@ def decimal(value: float | None, places: int) -> str:
     """
     if value is None:
         return "-"
-    from decimal import ROUND_HALF_EVEN, Context, Decimal  # loaded only if nodes are listed
-
     exact = Decimal(repr(value))
     if not exact.is_finite():
         return str(exact)

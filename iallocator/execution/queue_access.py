@@ -20,6 +20,7 @@ from iallocator.execution.queue import (
     marks_in,
 )
 from iallocator.live.luxi import LuxiClient
+from iallocator.live.rapi import RapiClient
 from iallocator.live.stream import LiveError, ServerError
 
 TYPE_CHECKING = False
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.execution.queue import JobQueue
-    from iallocator.live.rapi import RapiClient
     from iallocator.options.settings import Settings
 
 __all__ = ["LuxiJobs", "RapiJobs", "call_of", "open_queue", "runs"]
@@ -54,8 +54,6 @@ def open_queue(settings: Settings) -> tuple[JobQueue, str]:
     if settings.luxi is not None:
         luxi = LuxiClient(settings.luxi, settings.max_input)
         return LuxiJobs(luxi), _name_in(luxi.call("QueryClusterInfo", (), deadline), luxi.path)
-    from iallocator.live.rapi import RapiClient
-
     rapi = RapiClient(
         settings.rapi,
         cacert=settings.cacert,

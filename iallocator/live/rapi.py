@@ -10,6 +10,7 @@ in the users file of RAPI itself), the environment variables ``IALLOCATOR_RAPI_U
 
 from __future__ import annotations
 
+import netrc
 import os
 from base64 import b64encode
 from html import unescape
@@ -64,8 +65,6 @@ def find_credentials(host: str, path: str = "") -> tuple[str, str] | None:
         raise UsageError(f"{path}: expected a line with user and password")
     if os.environ.get(USER):
         return os.environ[USER], os.environ.get(PASSWORD, "")
-
-    import netrc
 
     path = os.environ.get("NETRC") or os.path.expanduser("~/.netrc")
     if not os.path.exists(path):

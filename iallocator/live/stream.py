@@ -12,6 +12,7 @@ import errno
 import io
 import os
 import socket
+import threading
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -272,8 +273,6 @@ def in_threads(
     DeadlineError
         If `deadline` passes before all calls have ended; the error has the text `problem`.
     """
-    import threading
-
     waiting = deque(items)
     done: deque[tuple[Item, Result | Exception]] = deque()
     left = len(waiting)

@@ -22,6 +22,7 @@ Source: best fit decreasing, and branch and bound with the usual bounds by sums 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter, deque
 from heapq import nlargest
 from itertools import islice
 from math import gcd, inf
@@ -30,7 +31,6 @@ from iallocator.solver.branch_and_bound import BranchAndBound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
@@ -454,8 +454,6 @@ def fill_exactly(
 
     Source: Gilmore and Gomory 1961.
     """
-    from collections import Counter, deque
-
     from iallocator.solver.highs import solve
     from iallocator.solver.problem import Choice, Kind, Problem
 

@@ -6,6 +6,7 @@ are scored again.
 
 from __future__ import annotations
 
+from heapq import merge
 from itertools import chain, islice
 
 from iallocator.constraints.table import entry_rejection, group_obstacle, move_rejections
@@ -158,8 +159,6 @@ class AcrossGroups:
                 for index, primaries in best.items()
             ]  # fmt: skip
             yield from self._level(iter(sorted(chain.from_iterable(pairs))))
-        from heapq import merge
-
         every_pair = [
             kernel.pairs(
                 instance, nodes, nodes, self._unfit(instance, nodes), limits, secondary_limits

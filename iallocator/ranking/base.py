@@ -12,6 +12,8 @@ secondary. A second call of ``order`` selects the secondary.
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from iallocator.ranking import STRATEGIES
 
 TYPE_CHECKING = False
@@ -211,7 +213,5 @@ def sequence_of(
 
 def strategy_module(name: str) -> Strategy:
     """Return the module of the strategy `name`."""
-    from importlib import import_module
-
     module: Any = import_module(f"iallocator.ranking.{STRATEGIES[name]}")
     return module  # type: ignore[no-any-return]

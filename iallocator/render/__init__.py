@@ -9,6 +9,9 @@ Every document is written as JSON in the same way.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+
+from iallocator.render.table import Page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,16 +53,12 @@ RENDERERS = {
 
 def _renderer_of(kind: str, medium: str) -> Any:
     """Load the renderer for documents of the type `kind`."""
-    from importlib import import_module
-
     module, _, function = RENDERERS[kind][medium].partition(":")
     return getattr(import_module(f"iallocator.render.{module}"), function)
 
 
 def text_of(kind: str, document: Json, facts: Json, settings: Any) -> str:
     """Return a document of the type `kind` as text for standard output, as `settings` require."""
-    from iallocator.render.table import Page
-
     page = Page.on(sys.stdout, settings)
     _renderer_of(kind, TEXT)(document, facts, page)
     page.say_left_out()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO, StringIO, TextIOWrapper
 from time import perf_counter
+from traceback import format_exc
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from iallocator.configuration import configure
@@ -89,7 +91,6 @@ def run(cases: Sequence[Case], how: How, jobs: int = 1) -> Iterator[Outcome]:
         yield from map(work, cases)
         return
     import multiprocessing
-    import signal
 
     def as_worker() -> None:  # Ctrl-C is for the parent, which ends its workers by SIGTERM
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -127,8 +128,6 @@ def run_case(case: Case, how: How) -> Outcome:
     except Stopped:
         raise
     except Exception:
-        from traceback import format_exc
-
         status, details = CASE_ERROR, format_exc().splitlines()
     return Outcome(case, status, tuple(details), perf_counter() - started)
 

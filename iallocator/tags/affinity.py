@@ -32,6 +32,7 @@ from iallocator.model.constraints import (
     Rule,
     weight_between,
 )
+from iallocator.tags.pacemaker_scores import read_integer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,8 +218,6 @@ def _order(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
 
 
 def _priority(parsed: Parsed, instance: Instance, tag: str, rest: str) -> None:
-    from iallocator.tags.pacemaker_scores import read_integer
-
     try:
         value = read_integer(rest)
     except ValueError:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.model.constraints import TagFinding
+from iallocator.tags.foreign import nearest
 from iallocator.tags.pacemaker_scores import add, read_integer, read_score
 from iallocator.tolerances import LARGEST_NUMBER
 
@@ -158,8 +159,6 @@ class PacemakerTags:
                     where, _, value = tag[len(SCORE_TAG) :].rpartition(":")
                     index = self._index.get(where)
                     if index is None:
-                        from iallocator.tags.foreign import nearest  # loaded only for errors
-
                         meant = nearest(where, self._index, "")
                         self._complain(owner, tag, f"there is no such node{meant}")
                         continue

@@ -16,6 +16,13 @@ from math import inf
 from iallocator.errors import RequestError, tell
 from iallocator.wire.fields import describe
 
+try:
+    from _json import encode_basestring, make_encoder, make_scanner
+except ImportError:
+    ACCELERATED = False
+else:
+    ACCELERATED = True
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -159,21 +166,19 @@ def loads(text: str, object_of: Pairs | None = None) -> Any:
     RecursionError
         If `text` is nested too deeply.
     """
-    try:
-        from _json import make_scanner
-
-        rules: Any = _Rules(object_of)
+    rules: Any = _Rules(object_of)
+    if ACCELERATED:
         start = len(text) - len(text.lstrip(BLANKS))
-        value, end = make_scanner(rules)(text, start)
-        if not text[end:].strip(BLANKS):
-            return value
-    except (ImportError, StopIteration, ValueError):
-        pass
-    except SystemError:  # a syntax error, which only the Python half can describe
-        pass
+        try:
+            value, end = make_scanner(rules)(text, start)
+            if not text[end:].strip(BLANKS):
+                return value
+        except (StopIteration, ValueError):
+            pass
+        except SystemError:  # a syntax error, which only the Python half can describe
+            pass
     import json
 
-    rules = _Rules(object_of)
     return json.loads(text, object_pairs_hook=object_of, parse_constant=rules.parse_constant)
 
 
@@ -187,20 +192,16 @@ def dumps(value: Any, comma: str = ",", colon: str = ":") -> str:
     ValueError
         If a number is infinite or NaN, which JSON does not have.
     """
-    try:
-        from _json import encode_basestring, make_encoder
-
-        def unknown(value: Any) -> NoReturn:
-            raise TypeError(f"{type(value).__name__} is no JSON value")
-
-        encode = make_encoder(
-            {}, unknown, encode_basestring, None, colon, comma, False, False, False
-        )
-        return "".join(encode(value, 0))
-    except ImportError:
+    if not ACCELERATED:
         import json
 
         return json.dumps(value, separators=(comma, colon), ensure_ascii=False, allow_nan=False)
+
+    def unknown(value: Any) -> NoReturn:
+        raise TypeError(f"{type(value).__name__} is no JSON value")
+
+    encode = make_encoder({}, unknown, encode_basestring, None, colon, comma, False, False, False)
+    return "".join(encode(value, 0))
 
 
 def encode(reply: Reply, extended: bool = True) -> bytes:

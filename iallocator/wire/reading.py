@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from _bisect import bisect_right
+from _operator import attrgetter
+
 from iallocator.compat import OURS
 from iallocator.model.instance import NO_LOAD, UNIT_LOAD
 from iallocator.model.tags import InstanceTags
@@ -90,9 +93,6 @@ class Reading:
 
     def place(self, instance: Instance, cluster: Cluster) -> None:
         """Set the position of a new instance in the order of the cluster, and read its tags."""
-        from _bisect import bisect_right
-        from _operator import attrgetter
-
         if not self.behaviour.orders_by_name:
             instance.order = -1
         else:

@@ -18,18 +18,23 @@ PACKAGE = Path(__file__).resolve().parents[2] / "iallocator"
 class Import(NamedTuple):
     """One import of a module.
 
-    ``typing``: only the type checker executes it. ``late``: it is inside a function. ``line``: its
-    line. ``names``: the imported names, as they are called in the importing module. ``given``: the
-    names that the imported module has for them.
+    ``typing``: only the type checker executes it. ``function``: the function that contains it, or
+    "". ``line``: its line. ``names``: the imported names, as they are called in the importing
+    module. ``given``: the names that the imported module has for them.
     """
 
     module: str
     imported: str
     line: int
     typing: bool
-    late: bool
+    function: str
     names: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+
+    @property
+    def late(self) -> bool:
+        """Return whether the import is inside a function."""
+        return bool(self.function)
 
     def __str__(self) -> str:
         kind = " (for types)" if self.typing else ""
@@ -75,28 +80,28 @@ def imports() -> tuple[Import, ...]:
 
 
 def _found(
-    above: ast.AST, module: str, typing: bool = False, late: bool = False
+    above: ast.AST, module: str, typing: bool = False, function: str = ""
 ) -> Iterator[Import]:
     """Yield the imports below the syntax node `above`.
 
-    `typing`: they are for the type checker only. `late`: they are inside a function.
+    `typing`: they are for the type checker only. `function`: the one that contains them.
     """
     for node in ast.iter_child_nodes(above):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(module, alias.name, node.lineno, typing, late)
+                yield Import(module, alias.name, node.lineno, typing, function)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{module}: relative import in line {node.lineno}"
             names = tuple(alias.asname or alias.name for alias in node.names)
             given = tuple(alias.name for alias in node.names)
             for target in _targets(node):
-                yield Import(module, target, node.lineno, typing, late, names, given)
+                yield Import(module, target, node.lineno, typing, function, names, given)
         elif isinstance(node, ast.If) and _is_type_checking(node.test):
-            yield from _found(ast.Module(node.body, []), module, True, late)
-            yield from _found(ast.Module(node.orelse, []), module, typing, late)
+            yield from _found(ast.Module(node.body, []), module, True, function)
+            yield from _found(ast.Module(node.orelse, []), module, typing, function)
         else:
-            inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            yield from _found(node, module, typing, late or inside)
+            inside = node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None
+            yield from _found(node, module, typing, inside.name if inside else function)
 
 
 def _targets(node: ast.ImportFrom) -> list[str]:

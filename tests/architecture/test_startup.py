@@ -11,6 +11,7 @@ from iallocator.commands import COMMANDS
 from tests.builders import allocate, as_bytes, cluster, instance
 
 from .imports import PACKAGE
+from .runs import run_with_modules
 
 SLOW = (
     "numpy", "orjson", "jsonschema", "dataclasses", "inspect", "typing", "argparse", "asyncio",
@@ -18,32 +19,20 @@ SLOW = (
 )  # fmt: skip
 """Modules that a small request must not load; json would load re and enum."""
 
-SCRIPT = """
-import sys
-before = set(sys.modules)
-from iallocator.cli import main
-sys.argv = ["iallocator", *sys.argv[1:]]
-main()
-print(*sorted(set(sys.modules) - before), file=sys.stderr)
-"""
-
 
 def loaded(raw: bytes, *arguments: str) -> set[str]:
     """Return the modules that a new process loads to answer the request `raw`."""
-    # -S: what the installation itself loads at start would hide what we load
-    command = [sys.executable, "-S", "-c", SCRIPT, *arguments]
-    done = subprocess.run(command, input=raw, capture_output=True, check=True, cwd=PACKAGE.parent)
-    assert b'"success":' in done.stdout
-    return set(done.stderr.decode().split())
+    answer, modules = run_with_modules(*arguments, raw=raw)
+    assert '"success":' in answer
+    return modules
 
 
 @pytest.mark.parametrize("command", [*COMMANDS])
 def test_help_loads_nothing_that_only_the_command_itself_needs(command: str) -> None:
     """The help of a command loads no modules that only its work needs."""
-    words = [sys.executable, "-S", "-c", SCRIPT, command, "--help"]
-    done = subprocess.run(words, capture_output=True, check=True, cwd=PACKAGE.parent)
-    modules = {module.split(".")[0] for module in done.stderr.decode().split()}
-    assert not modules & {"dataclasses", "inspect", "jsonschema", "numpy", "orjson", "typing"}
+    _, modules = run_with_modules(command, "--help")
+    names = {module.split(".")[0] for module in modules}
+    assert not names & {"dataclasses", "inspect", "jsonschema", "numpy", "orjson", "typing"}
 
 
 @pytest.mark.parametrize("template", ["plain", "drbd", "rbd"])
@@ -83,12 +72,10 @@ def test_small_allocate_loads_no_simulation_of_failures(template: str) -> None:
 
 def test_check_of_healthy_cluster_loads_nothing_slow() -> None:
     """The check of a healthy cluster loads no arrays, request handlers or transitions."""
-    command = [sys.executable, "-S", "-c", SCRIPT, "check", "--machine-readable", "-"]
     held = {f"i{k}": instance("node1", "node2") for k in range(3)}
     raw = as_bytes(cluster(nodes=4, instances=held))
-    done = subprocess.run(command, input=raw, capture_output=True, check=True, cwd=PACKAGE.parent)
-    assert b"NEED_REBALANCE=0" in done.stdout
-    modules = set(done.stderr.decode().split())
+    answer, modules = run_with_modules("check", "--machine-readable", "-", raw=raw)
+    assert "NEED_REBALANCE=0" in answer
     assert not {m.split(".")[0] for m in modules} & {*SLOW, "functools", "re"}
     packages = {m.split(".")[1] for m in modules if m.startswith("iallocator.")}
     assert not packages & {"explain", "handlers", "placement", "replay", "tags", "transition"}
@@ -107,7 +94,6 @@ def test_installed_script_loads_no_regular_expressions() -> None:
 
 def test_large_allocate_loads_the_array_library() -> None:
     """An allocate on many nodes loads NumPy, so the tests of small requests can fail."""
-    document = allocate(cluster(nodes=400))
-    command = [sys.executable, "-c", SCRIPT]
-    done = subprocess.run(command, input=as_bytes(document), capture_output=True, check=True)
-    assert "numpy" in done.stderr.decode().split()
+    raw = as_bytes(allocate(cluster(nodes=400)))
+    _, modules = run_with_modules(raw=raw, site=True)
+    assert "numpy" in modules

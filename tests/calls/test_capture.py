@@ -262,7 +262,7 @@ def test_log_of_the_system_is_reported(
     fake.LOG_PID, fake.LOG_DAEMON, fake.LOG_ERR, fake.LOG_INFO = 1, 2, 3, 6  # type: ignore[attr-defined]
     fake.openlog = lambda *_: None  # type: ignore[attr-defined]
     fake.syslog = lambda weight, line: logged.append((weight, line))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "syslog", fake)
+    monkeypatch.setattr("iallocator.calls.call.syslog", fake)
     monkeypatch.setattr(log, "SOCKET", str(plugin.calls))
     plugin.run("--log=syslog")
     plugin.run("--log=syslog", raw=b"{}")

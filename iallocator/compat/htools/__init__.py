@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from iallocator.errors import say
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,8 +54,6 @@ def run(name: str, arguments: Sequence[str]) -> int:
         from iallocator.compat.htools.programs import start
 
         return start(name, arguments)
-    from iallocator.errors import say
-
     say(f"Unrecognised personality '{name}'.")
     say("This program must be installed under one of the following names:")
     say("\n".join(f" {one:8} - {what}" for one, what in PROGRAM_PURPOSES.items()))

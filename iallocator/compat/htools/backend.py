@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 from iallocator.compat.hail import HAIL_IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
+from iallocator.compat.htools.message_errors import message_problem
 from iallocator.compat.htools.text_errors import complain_of_file, simulation_error, text_error
 from iallocator.documents.lists import LEFT_ALIGNED, NODE_FIELDS, USUAL, instance_table, node_rows
 from iallocator.documents.lists import decimal as decimal_of
@@ -149,11 +150,12 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         folder = settings.rapi.removeprefix(FILE_SCHEME)
         if folder != settings.rapi and (problem := folder_problem(folder, settings.max_input)):
             raise ProgramError(f"{NOT_LOADED}{problem}")
-    if settings.ialloc_src and os.path.isfile(settings.ialloc_src):
-        from iallocator.compat.htools.message_errors import message_problem
-
-        if problem := message_problem(read_file(settings.ialloc_src, settings.max_input)):
-            raise ProgramError(f"Error: {problem}")
+    if (
+        settings.ialloc_src
+        and os.path.isfile(settings.ialloc_src)
+        and (problem := message_problem(read_file(settings.ialloc_src, settings.max_input)))
+    ):
+        raise ProgramError(f"Error: {problem}")
     if settings.text_data and os.path.isfile(settings.text_data):
         _check_text(settings)
     try:

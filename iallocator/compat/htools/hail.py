@@ -12,6 +12,7 @@ from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.message_errors import message_problem
 from iallocator.compat.htools.request_details import cluster_text, details_of, group_text
 from iallocator.compat.htools.text_errors import complain_of_file
+from iallocator.compat.htools.utilisation import measure
 from iallocator.engine import decide, reading_for
 from iallocator.errors import IallocatorError, say
 from iallocator.files import read_file
@@ -88,8 +89,6 @@ def run(given: Given) -> int:
             except IallocatorError as error:
                 raise ProgramError(f"Error: {error}") from None
     elif settings.measures and not given.ignore_dynu:
-        from iallocator.compat.htools.utilisation import measure
-
         measure(cluster, settings)
     settings.mond, settings.mond_xen = "", False  # the cluster has its loads
     if details:

@@ -6,6 +6,7 @@ Scripts and tests match these messages. A reader is a function that returns a va
 
 from __future__ import annotations
 
+from iallocator.compat.htools.json_syntax import syntax_error
 from iallocator.model.templates import TEMPLATES
 from iallocator.sources.text import POLICY_OF_WORD, STATE_OF_STATUS
 from iallocator.wire.codec import dumps, loads
@@ -213,6 +214,4 @@ def parsed(text: str, what: str) -> Any:
     try:
         return loads(text)
     except ValueError:
-        from iallocator.compat.htools.json_syntax import syntax_error
-
         raise Problem(f"{what}: {syntax_error(text)}") from None

@@ -15,6 +15,7 @@ import re
 
 from iallocator.compat.htools.errors import OptionError, OptionValueError
 from iallocator.model.templates import TEMPLATES, in_htools_order
+from iallocator.sources.simulate import parse_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,8 +177,6 @@ def instance_size(kind: str) -> Callable[[str], tuple[int, int, int, int]]:
 
 def size(what: str, text: str) -> int:
     """Return an amount of memory or disk in MiB; `what` names it in messages."""
-    from iallocator.sources.simulate import parse_size
-
     parsed = parse_size(text)
     if parsed is not None:
         return parsed

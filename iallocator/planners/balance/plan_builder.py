@@ -6,6 +6,7 @@ from math import inf
 
 from iallocator.model.moves import replay, traffic
 from iallocator.planners.plan import Plan, PlanEntry, ends_of_colocation_groups
+from iallocator.scoring.rounding import RunningSums
 from iallocator.tolerances import GAIN_TOLERANCE
 
 TYPE_CHECKING = False
@@ -266,8 +267,6 @@ class PlanBuilder:
 
     def _decided(self, equal: list[ScoredMoves]) -> ScoredMoves:
         """Return the one of the moves `equal` that hbal chooses, by the rounding of its scores."""
-        from iallocator.scoring.rounding import RunningSums
-
         if len(equal) > MOST_DECIDED:
             return equal[0]
         state = self.state

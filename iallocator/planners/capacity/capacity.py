@@ -33,6 +33,7 @@ from iallocator.planners.capacity.fill import (
     fill_tiered,
     likely_reason,
 )
+from iallocator.planners.capacity.forecast import Forecast, Site
 from iallocator.planners.capacity.most import MOST_PROGRAM_INSTANCES, most_equal
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
-    from iallocator.planners.capacity.forecast import Forecast, Past
+    from iallocator.planners.capacity.forecast import Past
     from iallocator.planners.capacity.site import Size
 
 __all__ = [
@@ -408,8 +409,6 @@ class _Computation:
         if not report.interrupted:
             report.standard = self._filled("standard", [wants.standard], whole)
         if wants.past and not report.interrupted:  # requests are answered even if nodes fail N+1
-            from iallocator.planners.capacity.forecast import Forecast, Site
-
             names = self._cluster.node_names(open_to)
             site = Site(self._cluster, wants.past, names, wants.rules.min_disk, self._names)
             report.forecast = forecast = Forecast(site)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_EVEN, Decimal
+
 from iallocator.constraints.table import REASONS
 from iallocator.errors import MOST_NAMES
 from iallocator.units import shortest
@@ -252,6 +254,4 @@ def _fixed(number: float, places: int = 8) -> str:
 
     Haskell rounds in this way.
     """
-    from decimal import ROUND_HALF_EVEN, Decimal
-
     return f"{Decimal(repr(float(number))).quantize(Decimal(f'1e-{places}'), ROUND_HALF_EVEN):f}"

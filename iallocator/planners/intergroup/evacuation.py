@@ -17,6 +17,7 @@ from iallocator.planners.intergroup.context import (
     UNDECIDED,
 )
 from iallocator.planners.intergroup.packing import pack
+from iallocator.planners.intergroup.relocation import Relocation
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.solver.problem import FOUND as SOLVED
 from iallocator.solver.problem import IMPOSSIBLE as PROVED
@@ -128,8 +129,6 @@ def _by_program(
 
     The status, and the reason if there are no moves, are stored in `done`.
     """
-    from iallocator.planners.intergroup.relocation import Relocation
-
     context = mover.context
     if not context.searches_for([context.cluster.group_of(one) for one in instances]):
         return []

@@ -31,6 +31,7 @@ from iallocator.planners.intergroup.context import (
 from iallocator.planners.intergroup.evacuation import evacuate
 from iallocator.planners.intergroup.infeasibility_proofs import Proofs
 from iallocator.planners.intergroup.moving import Mover
+from iallocator.planners.intergroup.relocation import Relocation
 from iallocator.planners.plan import PlanEntry
 from iallocator.planners.quality import UNHEALTHY_MEASURE as UNHEALTHY_GROUPS
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
@@ -412,8 +413,6 @@ class _Redistribution:
         The moves lead to groups that are healthy now. The proof also considers moves to other
         groups of `groups`.
         """
-        from iallocator.planners.intergroup.relocation import Relocation
-
         held = {
             one.name: one
             for group in groups

@@ -14,6 +14,7 @@ from iallocator.deadline import Deadline, Running
 from iallocator.errors import RequestError, UsageError
 from iallocator.files import read_file
 from iallocator.live.luxi import LuxiClient
+from iallocator.live.rapi import RapiClient
 from iallocator.live.stream import LiveError
 from iallocator.sources.live.document import (
     Answers,
@@ -152,8 +153,6 @@ def ask(settings: Settings, deadline: Deadline) -> Answers:
     if settings.rapi.startswith(FILE_SCHEME):
         stored = StoredAnswers(settings.rapi, settings.max_input)
         return _consistent(lambda: ask_rapi(stored, deadline), 0)
-    from iallocator.live.rapi import RapiClient
-
     client = RapiClient(
         settings.rapi,
         cacert=settings.cacert,
