@@ -160,9 +160,6 @@ class Node:
         The part of the cpu utilisation that none of the node's instances causes.
     has_internal:
         True if the node has local storage.
-    passes_n1_when_full:
-        Whether the node passes N+1 if it reserves nothing and has no free memory. It matters only
-        with `reserve_slack`.
     reserve_slack:
         MiB by which the initial reserve is reduced if it equals the free memory; above 0 only with
         ``--compat hail``, see `Behaviour.passes_n1_at_equality`.
@@ -205,7 +202,6 @@ class Node:
         "online",
         "oob_program",
         "own_cpu_load",
-        "passes_n1_when_full",
         "receives",
         "reported_disk",
         "reported_memory",
@@ -244,7 +240,6 @@ class Node:
         self.has_internal = True
         self.new_statistics = 1
         self.reserve_slack = 0.0
-        self.passes_n1_when_full = False
         self.total_memory = memory.total
         self.memory_ratio: float = 1
         self.allocation_ratio: float = 1

@@ -249,7 +249,8 @@ def _hidden(spindles: Quantity, exclusive: Quantity) -> Quantity:
 
 def after_primary(view: NodeView, instance: Instance) -> NodeView:
     """Return `view` with `instance` on each node as its primary, without the effect of tags."""
-    return _with_unstated_spindles(view.plus(instance.as_primary, view.reserved), instance)
+    reserved = _without_slack(view.reserved)
+    return _with_unstated_spindles(view.plus(instance.as_primary, reserved), instance)
 
 
 def after_secondary(
@@ -259,10 +260,15 @@ def after_secondary(
 
     `peers` is the memory in MiB that the node already reserves for the primary of the instance.
     """
-    reserved = view.reserved
+    reserved = _without_slack(view.reserved)
     if instance.reserves:
         reserved = maximum(reserved, peers + instance.memory)
     return _with_unstated_spindles(view.plus(instance.as_secondary, reserved), instance)
+
+
+def _without_slack(reserved: Quantity) -> Quantity:
+    """Return `reserved` without `Node.reserve_slack`, which only unchanged nodes have."""
+    return -(-reserved // 1)
 
 
 def _with_unstated_spindles(after: NodeView, instance: Instance) -> NodeView:

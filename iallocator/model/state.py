@@ -139,11 +139,7 @@ class State(Holdings):
             recorded = columns[MEMORY][index] + advertised - node.reserved_memory
             reported = node.reported_memory * node.memory_ratio
             columns[MEMORY][index] = min(recorded, reported) + node.lent_memory
-            if (
-                node.reserve_slack
-                and columns[MEMORY][index] == self.reserved[index]
-                and (self.reserved[index] > 0 or node.passes_n1_when_full)
-            ):
+            if node.reserve_slack and columns[MEMORY][index] == self.reserved[index]:
                 self.reserved[index] -= node.reserve_slack
                 self._slack = True
             if node.lent_memory:

@@ -335,8 +335,6 @@ def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
     if reading.behaviour.passes_n1_at_equality:
         for node in cluster.nodes:
             node.reserve_slack = RESERVE_SLACK
-            # For a request, hail counts a full node without a reserve as failing
-            node.passes_n1_when_full = "request" not in document
     if reading.behaviour.reads_pools:
         groups = (document.get("nodegroups") or {}).values()
         if (

@@ -633,3 +633,94 @@ def test_repeated_member_is_read_without_a_remark_as_by_the_original(words: str)
     assert twice != text
     one = Case(program, (option, "r.json"), {"r.json": twice})
     assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize(("program", "number"), [("hail", 710099), ("hroller", 860118)])
+def test_rare_command_line_gives_the_output_of_the_original(program: str, number: int) -> None:
+    """Full nodes without a reserve, and groups without a rebooted node, count as originally."""
+    one = case(number, program)
+    assert ours(one) == theirs(one)
+
+
+def reboots(states: str, pairs: str, free: str = "", disk: str = "") -> str:
+    """Return a cluster of nodes n0, n1, ... with the `states` N, Y or M, and drbd instances.
+
+    `pairs`: the nodes of each instance, "01 12". `free`, `disk`: the MiB that the last node has.
+    """
+    last = len(states) - 1
+    nodes = "".join(
+        f"n{k}|16384|0|{free if free and k == last else 16384}|204800|"
+        f"{disk if disk and k == last else 194560}|8|{state}|u|1||N|0|1|1.0\n"
+        for k, state in enumerate(states)
+    )
+    instances = "".join(
+        f"i{k}|1024|10240|1|running|Y|n{pair[0]}|n{pair[1]}|drbd||1|-\n"
+        for k, pair in enumerate(pairs.split())
+    )
+    return f"g|u|preferred||\n\n{nodes}\n{instances}\n\n"
+
+
+@installed
+@pytest.mark.parametrize(
+    "text",
+    [
+        reboots("NYN", "12"), reboots("NYNY", "12"), reboots("NYYN", "13"), reboots("NYNN", "12"),
+        reboots("MNNNN", "02 13"), reboots("NNNNN", "02 03 04 01"), reboots("NNNN", "03", "1024"),
+        reboots("NNNN", "03", "1025"), reboots("NNNN", "03", disk="0"),
+        reboots("NNNN", "03 13", "1500"), reboots("NNN", "02 02", "1500"),
+        reboots("NNNN", "03", "1000").replace("running", "ADMIN_down"),
+        reboots("NNNN", "03").replace("|1||N|0|1", "|4||Y|2|1"),
+        reboots("NNNN", "03 12").replace("|1||N|0|1", "|4||Y|2|1").replace("1|-", "1|2"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("words", ["--print-moves", "--offline-maintenance --print-moves"])
+def test_full_evacuation_fails_over_all_nodes_first_as_the_original(text: str, words: str) -> None:
+    """`hroller --full-evacuation` fails over all instances of a group of nodes, or reports an
+    error; then it divides the group by secondaries, as the original does.
+    """
+    options = ("-t", "c.data", "-f", "--full-evacuation", *words.split())
+    one = Case("hroller", options, {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+@installed
+def test_full_evacuation_names_two_nodes_for_each_instance() -> None:
+    """`hroller --full-evacuation` names two nodes; the original names one node twice.
+
+    The instance has an offline node and a drained one, from which another instance leaves.
+    """
+    options = ("-t", "c.data", "-f", "--full-evacuation", "--print-moves")
+    one = Case("hroller", options, {"c.data": reboots("NYNNN", "12 20")})
+    assert "  i0 n0 n0\n" in theirs(one).out
+    assert "  i0 n2 n0\n" in ours(one).out
+
+
+def offline_between(number: int) -> Case:
+    """Return a call of hroller that drains online and offline nodes, with little free capacity."""
+    rng = Random(f"offline between/{number}")
+    count = rng.randint(2, 6)
+    states = [rng.choice("NNY") for _ in range(count)]
+    nodes = [
+        f"n{k}|65536|0|40000|90000|80000|8|{state}|u|1|t|N|0|1|1.0\n"
+        for k, state in enumerate(states)
+    ]
+    sizes = [rng.choice([500, 1000, 2000, 4000]) for _ in range(rng.randint(1, 9))]
+    total = sum(sizes) + 500
+    for k, free in enumerate((rng.randrange(0, total, 500), rng.randrange(0, total, 500), total)):
+        master = "N" if k else "M"
+        nodes.append(f"t{k}|65536|0|{free + 100}|90000|80000|8|{master}|u|1||N|0|1|1.0\n")
+    instances = "".join(
+        f"i{k}|{size}|1000|1|running|Y|n{rng.randrange(count)}||ext||1|-\n"
+        for k, size in enumerate(sizes)
+    )
+    text = f"g|u|preferred||\n\n{''.join(nodes)}\n{instances}\n\n"
+    return Case("hroller", ("-t", "c.data", "--node-tags=t", "--print-moves"), {"c.data": text})
+
+
+@installed
+def test_hroller_moves_instances_off_offline_nodes_in_the_order_of_the_original() -> None:
+    """`hroller` moves instances off online and offline nodes in the order of the original."""
+    for number in seeds(12, 100):
+        one = offline_between(number)
+        assert ours(one) == theirs(one), number

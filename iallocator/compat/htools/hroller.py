@@ -15,6 +15,7 @@ from iallocator.compat.htools.backend import adjust, load, saved_text, write
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
 from iallocator.errors import say
+from iallocator.model.moves import Move
 from iallocator.model.state import State
 from iallocator.planners.reboot.drain_plan import (
     IGNORED,
@@ -28,11 +29,10 @@ from iallocator.planners.reboot.reboot import nodes_to_reboot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
-    from iallocator.model.moves import Move
     from iallocator.options.settings import Settings
 
     Part = tuple[list[int], list[Move]]
@@ -84,12 +84,10 @@ def run(given: Given) -> int:
     own.n1 = "off"
     for node in cluster.nodes:
         node.migration = frozenset()  # hroller permits moves that migration tags forbid
-    drained: list[Part] = []
     classes, lines = _classes(given, cluster, nodes)
     if given.loudness > 2:
         print(lines.pop(0))
-    for one in classes:
-        drained += _parts(cluster, one, own, wanted, bool(given.print_moves))
+    drained = _parts(cluster, classes, own, wanted, bool(given.print_moves))
     for line in lines:
         print(line)
     master = next((node.index for node in cluster.nodes if node.name == source.master), -1)
@@ -97,7 +95,6 @@ def run(given: Given) -> int:
         (sorted((k for k in part if k in nodes), key=lambda k: (k == master, k)), moves)
         for part, moves in drained
     ]
-    groups = [one for one in groups if one[0]]
     groups.sort(key=lambda one: (master in one[0], -len(one[0])))
     if not given.no_headers:
         print("'First Reboot Group'" if given.one_step_only else "'Node Reboot Groups'")
@@ -111,60 +108,81 @@ def run(given: Given) -> int:
 
 def _parts(
     cluster: Cluster,
-    nodes: Sequence[int],
+    classes: Iterable[Sequence[int]],
     settings: Settings,
     options: RebootOptions,
     with_moves: bool,
 ) -> list[Part]:
-    """Divide `nodes` into parts, so that all leaving instances of a part fit on other nodes.
+    """Divide each class of nodes into parts, so that all leaving instances fit on other nodes.
 
     First, the nodes are divided by their instances without a secondary. With full evacuation, each
-    part is then divided by its other instances. Meanwhile, the instances without a secondary have
-    left the whole part, so their moves are listed with each of its smaller parts. The moves are []
-    unless `with_moves`.
+    part is then divided by the secondaries on it. Meanwhile, the instances without a secondary have
+    left the whole part, so their moves are listed with each of its smaller parts; the other
+    instances have failed over. The moves are [] unless `with_moves`.
 
     Raises
     ------
     ProgramError
         If the instances of a single node do not fit on other nodes.
     """
+    single, mirrored = (
+        NO_CAPACITY.format(what) for what in ("non-redundant instances", "secondaries")
+    )
+    alone = DrainPlanner(
+        RebootContext(cluster, settings, Deadline(None)), options._replace(evacuate=False)
+    )
+    drained = [part for nodes in classes for part in _drainable(alone, nodes, single)]
+    moved = with_moves or options.evacuate
+    parts = [(part, alone.plan(part).moves if moved else []) for part in drained]
+    if not options.evacuate:
+        return parts
+    smaller: list[Part] = []
+    emptied = [
+        _emptied(RebootContext(cluster, settings, Deadline(None)), part, moves)
+        for part, moves in parts
+    ]
+    for context, (part, moves) in zip(emptied, parts):
+        planner = DrainPlanner(context, options._replace(single=IGNORED))
+        for some in _drainable(planner, part, mirrored):
+            listed = [*moves, *planner.plan(some).moves] if with_moves else []
+            smaller.append((some, listed))
+    return smaller
 
-    def context() -> RebootContext:
-        return RebootContext(cluster, settings, Deadline(None))
 
-    alone = DrainPlanner(context(), options._replace(evacuate=False))
-    parts: list[Part] = []
-    for part in _drainable(alone, nodes, lambda _: NO_CAPACITY.format("non-redundant instances")):
-        moves = alone.plan(part).moves if with_moves or options.evacuate else []
-        if not options.evacuate:
-            parts.append((part, moves))
+def _emptied(
+    context: RebootContext, nodes: Collection[int], moves: Iterable[Move]
+) -> RebootContext:
+    """Make `moves`, fail over the instances with a primary among `nodes`, and return `context`.
+
+    Instances also fail over to secondaries among `nodes`.
+
+    Raises
+    ------
+    ProgramError
+        If a secondary lacks capacity.
+    """
+    cluster, state = context.cluster, context.state
+    for move in moves:
+        move.apply(state)
+    for instance in cluster.instances:
+        present = instance.nodes
+        if len(present) < 2 or present[0] not in nodes or instance.forthcoming:
             continue
-        emptied = context()
-        for move in moves:
-            move.apply(emptied.state)
-        mirrored = DrainPlanner(emptied, options._replace(single=IGNORED))
-
-        def obstacle(node: int, planner: DrainPlanner = mirrored) -> str:
-            held = (one for one in cluster.instances if one.needs_secondary)
-            if any(planner.lacks_memory(one, one.nodes[1]) for one in held if one.nodes[0] == node):
-                return "Failed to migrate instances off nodes"
-            return NO_CAPACITY.format("secondaries")
-
-        for smaller in _drainable(mirrored, part, obstacle):
-            more = mirrored.plan(smaller).moves if with_moves else []
-            parts.append((smaller, [*moves, *more] if with_moves else []))
-    return parts
+        failover = Move(instance, present, present[::-1])
+        evaluator = context.evaluator(cluster.nodes[present[1]].group).for_steps()
+        if evaluator.check(failover, n1=False) is not None:
+            raise ProgramError("Error: Failed to migrate instances off nodes")
+        failover.apply(state)
+    return context
 
 
-def _drainable(
-    planner: DrainPlanner, nodes: Sequence[int], obstacle: Callable[[int], str]
-) -> list[list[int]]:
+def _drainable(planner: DrainPlanner, nodes: Sequence[int], obstacle: str) -> list[list[int]]:
     """Divide `nodes` into parts that `planner` can drain; each node is in the first possible part.
 
     Raises
     ------
     ProgramError
-        If a node cannot be drained alone, with the reason that `obstacle` returns for the node.
+        If a node cannot be drained alone, with the reason `obstacle`.
     """
     parts: list[list[int]] = []
     rest = list(nodes)
@@ -174,7 +192,7 @@ def _drainable(
             if not planner.plan([*part, index]).reason:
                 part.append(index)
         if not part:
-            raise ProgramError(f"Error: {obstacle(rest[0])}")
+            raise ProgramError(f"Error: {obstacle}")
         parts.append(part)
         rest = [index for index in rest if index not in part]
     return parts

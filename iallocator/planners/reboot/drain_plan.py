@@ -367,6 +367,7 @@ class DrainPlanner:
         self._context = context
         self._options = options
         self._relations = context.affinity.relations
+        self._offline = {node.index for node in context.cluster.nodes if not node.online}
         self._known_returns: dict[tuple[str, int], str] = {}
         self._search = SearchOptions(False, False)
         factor = OPTIMAL_DRAIN_FACTOR if options.optimal else 1
@@ -442,7 +443,8 @@ class DrainPlanner:
         if instance.forthcoming:
             return False
         if instance.needs_secondary and self._options.evacuate:
-            return True
+            present = self._context.state.where[instance.name]
+            return not self._options.trusting or present[1:] == (index,)
         if self._options.trusting:
             return not instance.needs_secondary and self._options.single != IGNORED
         if self._options.down or not instance.running:
@@ -466,11 +468,14 @@ class DrainPlanner:
         if self._options.trusting:
             mirrored = [one for one in names.values() if one.needs_secondary]
             leaving: list[Instance] = []
-            # For each node, the list is reversed, and its instances are appended, the last first
+            # For each online node, the list is reversed; the instances of each node are appended,
+            # the last first
             for index in sorted(drained):
                 single = (one for one in names.values() if not one.needs_secondary)
                 here = [one for one in single if one.nodes[0] == index]
-                leaving = leaving[::-1] + sorted(here, key=lambda one: -one.order)
+                if index not in self._offline:
+                    leaving.reverse()
+                leaving += sorted(here, key=lambda one: -one.order)
             return sorted(mirrored, key=lambda one: one.order) + leaving
         return sorted(
             names.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
@@ -717,13 +722,8 @@ class DrainPlanner:
         context = self._context
         steps = []
         with context.state.trial():
-            if before[0] in drained:
-                if not self._options.trusting:
-                    reason = self._no_failover(instance, before)
-                elif self._options.evacuate and self.lacks_memory(instance, before[1]):
-                    reason = "cannot fail over: its secondary lacks memory"
-                else:
-                    reason = ""
+            if before[0] in drained and not self._options.trusting:
+                reason = self._no_failover(instance, before)
                 if reason:
                     return [], reason
                 steps.append((DRBD_FAILOVER, before[1]))
@@ -820,10 +820,6 @@ class DrainPlanner:
         with state.trial():
             rejected.apply(state)
             return [], f"has no other place: {self._short(drained, named=True)}"
-
-    def lacks_memory(self, instance: Instance, secondary: int) -> bool:
-        """Return whether `instance` has too much memory to fail over to its secondary."""
-        return self._context.state.columns[MEMORY][secondary] <= instance.memory
 
     def _no_failover(self, instance: Instance, before: Nodes) -> str:
         """Return why `instance` cannot fail over to its secondary, or "".
