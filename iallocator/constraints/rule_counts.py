@@ -149,12 +149,15 @@ class RuleCounts:
             return
         for rule, members in self._members_of[name].items():
             self.versions[rule] += 1
+            present = self._present[rule]
             for member in members:
-                del self._present[rule][node][member]
+                del present[node][member]
                 counts = self._counts[rule][member.shape]
                 counts[node] -= 1
                 if not counts[node]:
                     del counts[node]
+            if not present[node]:
+                del present[node]
 
 
 class LiveRuleCounts(RuleCounts):

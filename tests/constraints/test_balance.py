@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -58,6 +59,22 @@ def test_balance_keeps_racks_apart() -> None:
     assert homes_after(document, free)["a"] == "node4"
     kept = _plan(document, "balance")
     assert homes_after(document, kept)["a"] == "node2"
+
+
+def test_balance_moves_instances_whose_constraint_cannot_be_satisfied() -> None:
+    """A violated hard constraint does not keep an instance where it is.
+
+    Twelve instances on node1 must be apart by rack, and there are two racks of four nodes.
+    """
+    apart = ["iallocator:separate:must:db:rack"]
+    instances = {f"inst{k}": builders.rbd("node1", memory=1024, tags=apart) for k in range(12)}
+    document = builders.cluster(nodes=8, memory=16384, instances=instances)
+    for number, name in enumerate(document["nodes"]):
+        document["nodes"][name]["tags"] = [f"rack:{number // 4}"]
+    homes = homes_after(document, _plan(document, "balance"))
+    counts = Counter(homes.values())
+    first_rack = [counts[f"node{k}"] for k in (1, 2, 3, 4)]
+    assert sorted(first_rack) == [2, 3, 3, 3]  # a second one in the other rack would violate more
 
 
 def test_balance_weighs_a_soft_constraint_against_the_score() -> None:
@@ -150,6 +167,7 @@ def test_scan_after_moves_equals_a_new_one() -> None:
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.balance.scan.affinity import AffinityCosts
     from iallocator.planners.balance.scan.scan import MoveScan
     from iallocator.planners.eligible import movable
 
@@ -162,14 +180,20 @@ def test_scan_after_moves_equals_a_new_one() -> None:
         state = State(cluster)
         relations = relations_of(cluster)
         instances = movable(cluster, group)
-        scan = MoveScan(state, group.nodes, fixed, instances, MoveRules(), relations)
+
+        def affinity() -> AffinityCosts | None:
+            if relations is None:  # noqa: B023
+                return None
+            return AffinityCosts(relations, relations.live(state))  # noqa: B023
+
+        scan = MoveScan(state, group.nodes, fixed, instances, MoveRules(), affinity())
         for _ in range(6):
             found = scan.best()
             if found is None:
                 break
             found.moves[0].apply(state)
             scan.refresh(found.nodes)
-            fresh = MoveScan(state, group.nodes, fixed, instances, MoveRules(), relations)
+            fresh = MoveScan(state, group.nodes, fixed, instances, MoveRules(), affinity())
             one, other = scan.best(), fresh.best()
             assert scan.score() == pytest.approx(fresh.score(), abs=1e-9)
             assert (one is None) == (other is None)

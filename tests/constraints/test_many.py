@@ -133,10 +133,25 @@ def _same_sums(relations: Relations, state: State, arrays: MoveAffinity, names: 
         ]
         costs = relations.costs(name, range(5), rule_counts)
         assert [costs.get(n, 0.0) for n in range(5)] == pytest.approx([c for _, c in plain])
-        assert np.flatnonzero(arrays.barred[row]).tolist() == rejected
+        barred = [node for node in range(5) if _newly_broken(relations, name, node, homes)]
+        assert np.flatnonzero(arrays.barred[row]).tolist() == barred
         assert arrays.costs[row] == pytest.approx([cost for _, cost in plain])
         reported = relations.violated_hard(name, rejected[0], rule_counts) if rejected else []
         assert len(reported) == (plain[rejected[0]][0] if rejected else 0)
+
+
+def _newly_broken(
+    relations: Relations, name: str, node: int, homes: Mapping[str, int]
+) -> list[Pair]:
+    """Return the hard constraints that an instance violates on a node, but not at home."""
+    return [
+        pair
+        for pair in _pairs(relations, name, homes)
+        if pair[0].must
+        and pair[1].must
+        and _broken(relations, pair, node, homes[pair[1].instance])
+        and not _broken(relations, pair, homes[name], homes[pair[1].instance])
+    ]
 
 
 def _same_breaks(

@@ -12,7 +12,6 @@ from math import inf
 
 from iallocator.model.moves import Move
 from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to, possible
-from iallocator.planners.balance.scan.affinity import AffinityCosts
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
 from iallocator.tolerances import SCORE_DECIMALS
 
@@ -20,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iallocator.constraints.relations import Relations
     from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.plan_builder import BalanceProblem, Guard
 
@@ -51,17 +49,17 @@ class ColocationMoves:
     highest gains are evaluated again first, until no other group can have a higher gain.
     """
 
-    def __init__(
-        self, problem: BalanceProblem, relations: Relations, guard: Guard | None = None
-    ) -> None:
+    def __init__(self, problem: BalanceProblem, guard: Guard | None = None) -> None:
+        affinity = problem.affinity
+        assert affinity is not None
         self._guard = guard
         self._state = problem.state
         self._scope = problem.scope
         self._fixed = problem.fixed
         self._rules = problem.rules
-        self._relations = relations
-        self._rule_counts = relations.live(problem.state)
-        self._costs = AffinityCosts(relations, self._rule_counts)
+        self._relations = affinity.relations
+        self._rule_counts = affinity.rule_counts
+        self._costs = affinity
         self._position = {index: k for k, index in enumerate(problem.scope)}
         self._movable = {instance.name: instance for instance in problem.instances}
         nodes = problem.state.cluster.nodes

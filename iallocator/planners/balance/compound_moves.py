@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from iallocator.deadline import check
 from iallocator.planners.balance.move_kinds import BY_NAME, MOVE_KINDS, ScoredMoves, possible
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
-from iallocator.planners.balance.scan.affinity import AffinityCosts
 from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.planners.search import Neighbourhood
 from iallocator.scoring.arrays import ArrayKernel, capacity_matrix
@@ -75,10 +74,7 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         self._kernel = ArrayKernel(
             problem.state, problem.scope, capacity_matrix(problem.fixed.all())
         )
-        relations = problem.relations
-        self._costs = (
-            None if relations is None else AffinityCosts(relations, relations.live(problem.state))
-        )
+        self._affinity = problem.affinity
         self._table: SwapTable | None = None
         self._scan = builder.scan
         self._all_evaluated = False
@@ -177,8 +173,8 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
                     return None
                 self._kernel.follow()
                 score = self._kernel.score()
-                if self._costs is not None:
-                    score += self._costs.penalty(builder.scan.table.position)
+                if self._affinity is not None:
+                    score += self._affinity.penalty(builder.scan.table.position)
                 made.append(ScoredMoves([move], score))
         return made
 
@@ -214,20 +210,20 @@ def _make(builder: PlanBuilder, move: Move) -> bool:
     kind = next(one for one in MOVE_KINDS if one.letters == move.letters)
     if not problem.rules.allows_of(kind, nodes[before[0]], nodes[before[-1]]):
         return False
-    relations = problem.relations
-    if relations is not None and kind.secondary_leads:
-        counts = relations.live(state).now()
-        if relations.rejected_passing(instance.name, before[1:2], counts):
+    affinity = problem.affinity
+    if affinity is not None and kind.secondary_leads:
+        counts = affinity.rule_counts.now()
+        if affinity.relations.rejected_passing(instance.name, before[1:2], counts):
             return False
     if not possible(state, problem.fixed, move, problem.rules):
         return False
-    if relations is None:
+    if affinity is None:
         return True
-    closed = relations.forbidden(instance.name)
+    closed = affinity.relations.forbidden(instance.name)
     if any(index in closed for index in move.after[1:] if index not in before):
         return False
-    counts = relations.live(state).now()
-    return not any(relations.newly_broken({instance.name: before[0]}, state.where, counts))
+    counts, moved = affinity.rule_counts.now(), {instance.name: before[0]}
+    return not any(affinity.relations.newly_broken(moved, state.where, counts))
 
 
 class Chains(Neighbourhood[PlanBuilder, Step]):

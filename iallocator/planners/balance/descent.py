@@ -226,7 +226,7 @@ class Descent:
         if problem.relations is not None and problem.relations.binding:
             from iallocator.planners.balance.colocation_groups import ColocationMoves
 
-            groups = ColocationMoves(problem, problem.relations, guard)
+            groups = ColocationMoves(problem, guard)
         self._floor = limits.min_score + lowest_score(problem.state, problem.scope)
         self._best_move = BestMove(groups, by_value)
         self.can_begin_anew = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import inf
 
 from iallocator.model.moves import replay, traffic
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from iallocator.n1.comparison import PassingGuard, PlanGuard
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
+    from iallocator.planners.balance.scan.affinity import AffinityCosts
     from iallocator.planners.balance.scan.scan import MoveScan
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.search import LocalSearch
@@ -116,6 +118,16 @@ class BalanceProblem:
         self.instances = instances
         self.rules = rules
 
+    @cached_property
+    def affinity(self) -> AffinityCosts | None:
+        """The present violations and penalties of `relations` on each node; None without them."""
+        if self.relations is None:
+            return None
+        # loads numpy, which is not needed if no move is searched
+        from iallocator.planners.balance.scan.affinity import AffinityCosts
+
+        return AffinityCosts(self.relations, self.relations.live(self.state))
+
     def scan(self) -> MoveScan:
         """Return a scan of all moves in the present state."""
         # loads numpy, which is not needed if no move is searched
@@ -127,7 +139,7 @@ class BalanceProblem:
             self.fixed,
             self.instances,
             self.rules,
-            self.relations,
+            self.affinity,
             self.centres,
         )
         scan.set_traffic(traffic)

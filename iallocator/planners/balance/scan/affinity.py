@@ -152,9 +152,43 @@ class RuleCosts:
         The members name the domains `one` and `other`; a pair can violate the rule once for each
         domain.
         """
-        shares = [self._shares.of(domain) for domain in domains_between(one, other)]
+        shares = self._shares_between(one, other)
         broken = [share if self._apart else 1 - share for share in shares]
         return sum(broken[1:], broken[0])
+
+    def newly_broken(self, counts: Floats, rows: Whole, homes: Whole) -> Floats:
+        """Return the hard constraints that members violate on each node but not at home.
+
+        Member k has the shape of row ``rows[k]``, a hard one, and its primary on node ``homes[k]``.
+        `counts` (shapes × nodes) are the numbers of present members. The result has members ×
+        nodes.
+
+        Cost: nodes³ for each pair of failure domains, unless no two nodes share one.
+        """
+        newly = np.zeros((len(rows), counts.shape[1]))
+        places, place = np.unique(homes, return_inverse=True)
+        hard = np.flatnonzero(~np.isfinite(self._weights))
+        for row in np.unique(rows):
+            found = np.zeros((len(places), counts.shape[1]))
+            for other in hard:
+                for share in self._shares_between(self._shapes[row][1], self._shapes[other][1]):
+                    found += self._leaving(counts[other], share, places)
+            own = np.flatnonzero(rows == row)
+            newly[own] = found[place[own]]
+        return newly
+
+    def _leaving(self, members: Floats, share: Floats, places: Whole) -> Floats:
+        """Return how many of `members` violate the rule on a node, but not on one of `places`.
+
+        `members`: node -> their number. The result has places × nodes.
+        """
+        near = share[places]
+        kept = (1 - near if self._apart else near) * members
+        reached: Floats = kept if self._shares.is_identity(share) else kept @ share
+        return reached if self._apart else kept.sum(axis=1, keepdims=True) - reached
+
+    def _shares_between(self, one: str, other: str) -> list[Floats]:
+        return [self._shares.of(domain) for domain in domains_between(one, other)]
 
     def own(self, inside: Floats) -> float:
         """Return the penalty of all pairs of a member with itself, which are no real pairs.
@@ -229,6 +263,13 @@ class AffinityCosts:
         return derived(
             self._costs, rule, version, lambda: self.rule(rule).costs(self._matrix(rule))
         )
+
+    def newly_broken(self, rule: Rule, shapes: Whole, homes: Whole) -> Floats:
+        """Return the hard constraints of `rule` that members violate on a node but not at home.
+
+        See `RuleCosts.newly_broken`.
+        """
+        return self.rule(rule).newly_broken(self._matrix(rule), shapes, homes)
 
     def _matrix(self, rule: Rule) -> Floats:
         """Return the number of present members of `rule`, shapes × nodes."""
@@ -317,7 +358,8 @@ class MoveAffinity:
     Attributes
     ----------
     barred:
-        Whether a hard constraint forbids the instance to run on the node.
+        Whether a hard constraint forbids the instance to run on the node. A constraint between
+        instances forbids a node if the instance would violate it there, and satisfies it now.
     closed:
         Whether the instance must have no role on the node.
     costs:
@@ -445,17 +487,30 @@ class _Entries:
             return
         more, more_costs = self._affinity.costs(self.rule)
         rows, shapes = self.rows[chosen], self._shapes[chosen]
-        np.add.at(hard, rows, more[shapes])
+        broken: Floats = more[shapes]
+        own_broken = np.zeros_like(broken)
         np.add.at(costs, rows, more_costs[shapes])
         # Subtract what each instance violates with itself
         arrays, homes = self._affinity.rule(self.rule), self._affinity.rule_counts.homes
         home: Whole = np.array([homes.get(m.instance, -1) for m in self._members], np.intp)
         counts = wanted[self.rows] & (home >= 0)
+        place = np.cumsum(wanted[self.rows]) - 1  # member -> its position in `chosen`
         for domains, (numbers, weights) in self._pairs.items():
             some = counts[numbers]
             own, penalties = numbers[some], weights[some]
-            broken = arrays.broken_between(*domains)[home[own]]
+            with_itself = arrays.broken_between(*domains)[home[own]]
             must = penalties == HARD_WEIGHT
-            rows = self.rows[own]
-            np.subtract.at(hard, rows[must], broken[must])
-            np.subtract.at(costs, rows[~must], penalties[~must][:, None] * broken[~must])
+            np.add.at(own_broken, place[own[must]], with_itself[must])
+            np.subtract.at(
+                costs, self.rows[own[~must]], penalties[~must][:, None] * with_itself[~must]
+            )
+        broken -= own_broken
+        # What an instance violates at home, it may violate on other nodes, too
+        home = home[chosen]
+        violated = (home >= 0) & (broken[np.arange(chosen.size), home] > 0)
+        if violated.any():
+            newly = self._affinity.newly_broken(self.rule, shapes[violated], home[violated])
+            if self.rule.kind != APART:
+                newly -= own_broken[violated]
+            broken[violated] = newly
+        np.add.at(hard, rows, broken)

@@ -14,7 +14,7 @@ import numpy as np
 
 from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
-from iallocator.planners.balance.scan.affinity import AffinityCosts, location_costs
+from iallocator.planners.balance.scan.affinity import location_costs
 from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, tags_matter
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
 from iallocator.planners.balance.scan.blocks import ScanSetting
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from iallocator.aliases import Floats, Truths
-    from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
     from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
+    from iallocator.planners.balance.scan.affinity import AffinityCosts
     from iallocator.planners.balance.scan.arrays import Whole
     from iallocator.planners.balance.scan.batch_scan import Keyed, Measure
 
@@ -154,10 +154,10 @@ and needs a quarter of the memory (200 nodes with 12 drbd instances each).
 class MoveScan:
     """The moves of `instances` among the nodes of `scope` in the present `state`.
 
-    `fixed` has the capacities of every node of the cluster. `relations` has the affinity
-    constraints: hard constraints forbid moves, and the penalties of violated soft constraints are
-    part of scores.  `centres` is as for `NodeTable`.  After each change of the state, call
-    `refresh` with the changed nodes.
+    `fixed` has the capacities of every node of the cluster. `affinity` has the violations of
+    affinity constraints: hard constraints forbid moves, and the penalties of violated soft
+    constraints are part of scores.  `centres` is as for `NodeTable`.  After each change of the
+    state, call `refresh` with the changed nodes.
     """
 
     def __init__(
@@ -167,13 +167,11 @@ class MoveScan:
         fixed: Capacities,
         instances: Sequence[Instance],
         rules: MoveRules,
-        relations: Relations | None = None,
+        affinity: AffinityCosts | None = None,
         centres: Sequence[float] | None = None,
     ) -> None:
         self.state = state
-        self._affinity = (
-            None if relations is None else AffinityCosts(relations, relations.live(state))
-        )
+        self._affinity = affinity
         self.table = NodeTable(state, scope, fixed, centres)
         tagged = tags_matter(self.table)
         kinds: dict[tuple[bool, ...], list[Instance]] = {}
@@ -193,12 +191,12 @@ class MoveScan:
         if any(rejected):
             migration = np.array([[k not in row for k in nodes] for row in rejected], dtype=bool)
         setting = ScanSetting(self.table, statistics, rules, migration, order, tagged, keep)
-        bound = relations.binds if relations is not None else lambda name: False
+        bound = affinity.relations.binds if affinity is not None else lambda name: False
         self._scans = [
             BatchScan(
                 setting,
                 batch,
-                self._affinity if any(bound(i.name) for i in batch.instances) else None,
+                affinity if any(bound(i.name) for i in batch.instances) else None,
                 self._current,
             )
             for batch in batches
