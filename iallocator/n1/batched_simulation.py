@@ -137,7 +137,18 @@ class _Batch:
         self._free[np.flatnonzero(mine >= 0), mine[mine >= 0]] = -np.inf
         self._every: Indices = np.arange(self._rows.size)
         self._first: Indices = self._every * self._open.size  # of each row, among all
-        self._start_steps(moved, np.array([node for _, node in kinds], dtype=np.intp))
+
+        # For every step: the capacity that its instances need, and their effect on the scores.
+        # Rows with equal heads and the same failed node are of one kind.
+        own = np.array([node for _, node in kinds], dtype=np.intp)
+        lengths = np.zeros(own.size, dtype=np.intp)
+        lengths[self._kinds] = self._left
+        used = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        vectors = np.zeros((*used.shape, len(COLUMNS)))
+        vectors[used] = moved
+        vectors = vectors.transpose(1, 2, 0)  # steps × columns × kinds
+        self._needed = -vectors[:, (MEMORY, DISK)].take(self._kinds, axis=2)
+        self._scores.start(vectors, own)
 
     def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
         """Place the new instances of each row before its failure: add its vector to the nodes at
@@ -155,24 +166,6 @@ class _Batch:
         self._memory[row, node] += added[:, MEMORY]
         self._disk[row, node] += added[:, DISK]
         self._scores.arrive(row, node, added)
-
-    def _start_steps(self, moved: Floats, own: Indices) -> None:
-        """Compute for every step the capacity that its instances need, and their effect on the
-        scores.
-
-        A head is the queue of a row without its last run of equal instances. Rows with equal heads
-        and the same failed node are of one kind. `moved`: the vectors of the heads, kind by kind;
-        `own`: the failed node of each kind.
-        """
-        kinds = self._kinds
-        lengths = np.zeros(own.size, dtype=np.intp)
-        lengths[kinds] = self._left
-        used = np.arange(lengths.max(initial=0)) < lengths[:, None]
-        vectors = np.zeros((*used.shape, len(COLUMNS)))
-        vectors[used] = moved
-        vectors = vectors.transpose(1, 2, 0)  # steps × columns × kinds
-        self._needed = -vectors[:, (MEMORY, DISK)].take(kinds, axis=2)
-        self._scores.start(vectors, own)
 
     def run(self) -> Truths:
         """Simulate all restarts; return for each failure whether some instance cannot be restarted.

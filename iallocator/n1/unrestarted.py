@@ -467,26 +467,21 @@ class InteractingNodes:
             self._members.setdefault(self._part[index], []).append(index)
         self._near: dict[int, set[int]] = {}  # node -> the nodes it interacts with, otherwise
         for key, members in self._members.items():
-            if not any(map(failures.moves, members)):
-                self._find_near(failures, members)
-                self._members[key] = []
+            if any(map(failures.moves, members)):
+                continue
+            # All instances of these nodes fail over to their secondaries. Two nodes interact if
+            # they have a secondary in common, or if one is a secondary of the other.
+            sharing: dict[int, list[int]] = {}
+            for index in members:
+                self._near[index] = set()
+                for secondary in failures.failover_targets(index):
+                    sharing.setdefault(secondary, []).append(index)
+            for secondary, some in sharing.items():
+                together = {*some, secondary} if secondary in self._part else set(some)
+                for index in together:
+                    self._near[index] |= together - {index}
+            self._members[key] = []
         self._bits = {key: _bits_of(members) for key, members in self._members.items()}
-
-    def _find_near(self, failures: UnrestartedSearch, members: Sequence[int]) -> None:
-        """Find the pairs of `members` that may lose more if both fail than in two single failures.
-
-        All instances of these nodes fail over to their secondaries. Two nodes interact if they have
-        a secondary in common, or if one is a secondary of the other.
-        """
-        sharing: dict[int, list[int]] = {}
-        for index in members:
-            self._near[index] = set()
-            for secondary in failures.failover_targets(index):
-                sharing.setdefault(secondary, []).append(index)
-        for secondary, some in sharing.items():
-            together = {*some, secondary} if secondary in self._part else set(some)
-            for index in together:
-                self._near[index] |= together - {index}
 
     def parts(self) -> list[list[int]]:
         """Return the sets of nodes in which every pair interacts."""

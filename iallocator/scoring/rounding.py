@@ -297,9 +297,21 @@ class RunningSums:
                 _all_added_up(k, over, self._values, [self._placed.after(p) for p in places])
                 for k, over in enumerate(self._over)
             ]
-            sums: Iterable[Sequence[Sums]] = zip(*columns)
+            sums: Sequence[Sequence[Sums]] = [*zip(*columns)]
         else:
-            sums = (self._anew(self._placed.after(place)) for place in places)
+            sums = []
+            for place in places:
+                after = self._placed.after(place)
+                values = self._values | after
+                # A statistic is added up again if a value of it changes
+                sums.append(
+                    [
+                        _added_up(k, over, values)
+                        if any(values[index][k] != self._values[index][k] for index in after)
+                        else self._sums[k]
+                        for k, over in enumerate(self._over)
+                    ]
+                )
         return [self._score(one, place) for one, place in zip(sums, places)]
 
     def created(self, places: Sequence[Nodes]) -> list[float]:
@@ -319,16 +331,6 @@ class RunningSums:
                 known = self._known[key] = self._score(sums, place)
             scores.append(known)
         return scores
-
-    def _anew(self, after: dict[int, Values]) -> list[Sums]:
-        """Return all statistics with the values `after`, added up again if they change."""
-        values = self._values | after
-        return [
-            _added_up(k, over, values)
-            if any(values[index][k] != self._values[index][k] for index in after)
-            else self._sums[k]
-            for k, over in enumerate(self._over)
-        ]
 
     def _changed(self, sums: list[Sums], index: int, after: Values) -> list[Sums]:
         """Return `sums` updated for the values `after` of node `index`."""

@@ -115,14 +115,11 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
     }
     read_facts(document, cluster, reading)
     policy = policies[""][0] if "" in policies else default_policy()
-    return TextCluster(
-        cluster, policy, next((line.text(0) for line in node_lines if _is_master(line)), "")
+    # The line of the master; a node with unknown amounts is offline
+    masters = (
+        line.text(0) for line in node_lines if line.text(7) == "M" and "?" not in line.fields[1:7]
     )
-
-
-def _is_master(line: Line) -> bool:
-    """Return whether `line` is that of the master node; a node with unknown amounts is offline."""
-    return line.text(7) == "M" and "?" not in line.fields[1:7]
+    return TextCluster(cluster, policy, next(masters, ""))
 
 
 def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:

@@ -168,7 +168,11 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     cluster = source.cluster
     if settings.ialloc_src:
         source.policy = default_policy()  # htools ignore the policy of the cluster in a message
-        _warn_of_message(source)
+        assert source.document is not None  # hail's amounts of memory decide what is inconsistent
+        as_hail = Settings()
+        as_hail.compat, as_hail.no_config = "hail", True
+        as_hail.static_kvm_node_memory = 0
+        warn(read_cluster(source.document, reading_for(as_hail)))
     if given.dynu_file is not None:
         from iallocator.compat.htools.utilisation import read_loads
 
@@ -208,15 +212,6 @@ def _check_text(settings: Settings) -> None:
         raise NamedError(f"{settings.text_data}: {problem}") from None
     if IGNORED.search(raw) and (problem := text_error(settings.text_data, settings.max_input)):
         raise ProgramError(f"{NOT_LOADED}{problem}")
-
-
-def _warn_of_message(source: Source) -> None:
-    """Report the nodes with inconsistent data in a message for hail, by its amounts of memory."""
-    assert source.document is not None
-    settings = Settings()
-    settings.compat, settings.no_config = "hail", True
-    settings.static_kvm_node_memory = 0
-    warn(read_cluster(source.document, reading_for(settings)))
 
 
 def adjust(given: Given, cluster: Cluster) -> None:

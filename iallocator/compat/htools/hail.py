@@ -169,7 +169,11 @@ def _reword(reply: Reply, request: Request, cluster: Cluster, message: dict[str,
     if isinstance(request, NodeEvacuate | ChangeGroup) and reply.success:
         nowhere = ""
         if isinstance(request, ChangeGroup) and not request.target_groups(cluster):
-            nowhere = _no_groups(cluster, message["nodegroups"])
+            raw = message["nodegroups"]
+            groups = ",".join(group_text(one, raw[one.uuid]["networks"]) for one in cluster.groups)
+            nowhere = (
+                f"no groups for evacuation: allowed groups was Just [], all groups: [{groups}]"
+            )
         for failed in reply.result[1]:
             failed[1] = nowhere or _reason(failed[1])
 
@@ -206,15 +210,6 @@ def _reason(text: str) -> str:
     return NO_SECONDARY.sub(
         r"Instances with disk template '\1' can't execute change secondary", text
     )
-
-
-def _no_groups(cluster: Cluster, raw: dict[str, Any]) -> str:
-    """Return that no group is left for an instance, with hail's data structures as text.
-
-    `raw`: the groups of the message, by their uuids.
-    """
-    groups = ",".join(group_text(one, raw[one.uuid]["networks"]) for one in cluster.groups)
-    return f"no groups for evacuation: allowed groups was Just [], all groups: [{groups}]"
 
 
 def _settings(given: Given) -> Settings:

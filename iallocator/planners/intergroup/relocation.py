@@ -152,7 +152,18 @@ class Relocation:
                     listed.append((0.0, present))  # it may stay
                 places.add(one, listed, distinct=present)
             problem = places.problem()
-            self._let_stay(problem)
+            # Limits apply only to arrivals: the bounds rise to the amounts that may stay
+            staying: dict[tuple[object, ...], float] = {}
+            for kind in problem.kinds:
+                for choice in kind.choices:
+                    limits = choice.uses.items() if choice.cost == 0.0 else ()
+                    for row, amount in limits:
+                        if row[0] == "limit":
+                            staying[row] = staying.get(row, 0) + amount * len(kind.members)
+            for row, amount in staying.items():
+                if row in problem.bounds:
+                    lowest, highest = problem.bounds[row]
+                    problem.bounds[row] = lowest, max(highest, amount)
             kinds = {kind.members[0]: kind for kind in problem.kinds}
             firsts = [(kinds[one.name], one) for one in self._instances if one.name in kinds]
             for group in {**every, **{group.index: group for group in self._healthy}}.values():
@@ -169,20 +180,6 @@ class Relocation:
                     for kind, instance in firsts:
                         rows.add(kind, instance)
         return problem
-
-    def _let_stay(self, problem: Problem) -> None:
-        """Raise bounds to the amounts of instances that may stay: limits apply only to arrivals."""
-        staying: dict[tuple[object, ...], float] = {}
-        for kind in problem.kinds:
-            for choice in kind.choices:
-                if choice.cost == 0.0:
-                    for row, amount in choice.uses.items():
-                        if row[0] == "limit":
-                            staying[row] = staying.get(row, 0) + amount * len(kind.members)
-        for row, amount in staying.items():
-            if row in problem.bounds:
-                lowest, highest = problem.bounds[row]
-                problem.bounds[row] = lowest, max(highest, amount)
 
     def _rejected(self, chosen: Mapping[str, Nodes]) -> Sequence[str] | None:
         """Try the moves to the answer `chosen`; return None if they are accepted and stored.

@@ -153,6 +153,9 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
             for other, why in zip(step["after"], step["because"])
         ]
         why = "; ".join(dict.fromkeys(step["because"]))
+        first, done = times[position]
+        left = round(100 * first / end, 1)
+        bar = Bar(left, max(round(100 * done / end, 1) - left, 1.0), "span")
         steps.add(
             number_cell(position),
             number_cell(wave_of[position]),
@@ -160,9 +163,8 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
             page.strong(subject(step)),
             way(step, page.names, ARROW),
             Cell("" if links else "nothing", printable(why), "" if links else "faint", links=links),
-            Cell(duration_words(times[position][1] - times[position][0]),
-                 sort=times[position][1] - times[position][0]),
-            Cell(sort=times[position][0], bar=_span(times[position], end)),
+            Cell(duration_words(done - first), sort=done - first),
+            Cell(sort=first, bar=bar),
             anchor=f"step-{position}",
         )  # fmt: skip
     picture = drawing(transition, page.names)
@@ -170,13 +172,6 @@ def add_transition(page: PageView, transition: Json, intro: str = "", count: str
         [*map(duration_words, begins)], ordered, steps, [*map(printable, remarks)], picture
     )
     page.sections.append(Section("transition", "transition", "Transition", view, intro, count))
-
-
-def _span(times: tuple[float, float], end: float) -> Bar:
-    """Return the bar of a step that begins and ends at `times`; the whole plan ends at `end`."""
-    begin, last = times
-    left = round(100 * begin / end, 1)
-    return Bar(left, max(round(100 * last / end, 1) - left, 1.0), "span")
 
 
 def _ends(step: Json) -> list[tuple[str, str]]:
