@@ -240,6 +240,7 @@ def health_at(
             "failures": [
                 {
                     "node": one.node,
+                    "together": one.together,
                     "analysed": one.analysed,
                     "late": one.late,
                     "survived": one.tolerated,

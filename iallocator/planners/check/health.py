@@ -14,13 +14,14 @@ from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
+    from iallocator.n1 import Failure
 
 __all__ = [
     "FINDING_KINDS", "INCONSISTENT_DATA", "NODE_KINDS", "NOT_ANALYSED", "Finding", "GroupHealth",
@@ -142,12 +143,15 @@ if TYPE_CHECKING:
 
 
 class NodeFailure:
-    """The effect of the failure of one node.
+    """The effect on the instances of a node if it fails, alone or together with other nodes.
 
     Attributes
     ----------
     node:
         The name of the node.
+    together:
+        Names of the nodes that fail, with the node itself. If several failures include the node, it
+        is one that is not tolerated, if there is one.
     analysed:
         Whether the failure was analysed.  Failures of nodes that are not online are analysed
         only with ``strict``, and no failure is with ``--n1 off``.
@@ -158,7 +162,8 @@ class NodeFailure:
     unrestarted:
         Names of the instances that cannot be restarted after the failure.
     failovers:
-        Name of a secondary -> the number and the MiB of the instances that fail over to it.
+        Name of a secondary -> the number and the MiB of the instances that fail over to it; with ""
+        as name, of those without a secondary that is left.
     moved:
         Number and MiB of the instances that start on another node from shared storage.
     recreated:
@@ -166,11 +171,15 @@ class NodeFailure:
     """
 
     __slots__ = (
-        "analysed", "failovers", "late", "lost", "moved", "node", "recreated", "unrestarted",
+        "analysed", "failovers", "late", "lost", "moved", "node", "recreated", "together",
+        "unrestarted",
     )  # fmt: skip
 
-    def __init__(self, node: str, analysed: bool, lost: str, late: bool) -> None:
+    def __init__(
+        self, node: str, together: Sequence[str], analysed: bool, lost: str, late: bool
+    ) -> None:
         self.node = node
+        self.together = together
         self.analysed = analysed and not late
         self.late = analysed and late
         self.lost = lost
@@ -192,47 +201,70 @@ def failures(
 
     `health` is what `examine` returned for `state`, `n1` and `by_group`.
     """
-    nodes = state.cluster.nodes
-    not_tolerated: list[NodeFailure] = []
+    cluster, nodes = state.cluster, state.cluster.nodes
+    every: list[NodeFailure] = []
     for group in health:
-        rules = Rules(by_group.get(group.group.index, n1))
-        lost = {f.node: f for f in group.findings if f.kind == "global_n1"}
+        tolerance = group.tolerance
+        rules = Rules(by_group.get(group.group.index, n1)) if tolerance is None else tolerance.rules
+        lost = {one.node: one for one in group.findings if one.kind == "global_n1"}
         late = frozenset(group.not_analysed)
-        for index in group.group.nodes:
-            node = nodes[index]
-            analysed = rules.mode != "off" and (rules.strict or node.online)
-            finding = lost.get(node.name)
-            one = NodeFailure(
-                node.name, analysed, finding.text if finding else "", node.name in late
-            )
-            not_tolerated.append(one)
+        names = {
+            failure: cluster.node_names(failure)
+            for failure in rules.failing(cluster, group.group, group.group.nodes)
+            if rules.mode != "off"
+        }
+        failure_of: dict[int, Failure] = {}
+        unrestarted: dict[Failure, list[str]] = {}
+        for failure in sorted(names, key=lambda one: _joined(names[one]) not in lost):
+            finding = lost.get(_joined(names[failure]))
             if finding:
-                one.unrestarted = _unrestarted(group, index, len(lost)) or [finding.instance]
+                found = _unrestarted(tolerance, failure, len(lost))
+                unrestarted[failure] = found or [finding.instance]
+            for index in failure:
+                failure_of.setdefault(index, failure)
+        for index in group.group.nodes:
+            name = nodes[index].name
+            failed = failure_of.get(index, (index,))
+            together = names.get(failed, [name])
+            finding = lost.get(_joined(together))
+            one = NodeFailure(
+                name,
+                together,
+                index in failure_of,
+                finding.text if finding else "",
+                not late.isdisjoint(together),
+            )
+            one.unrestarted = unrestarted.get(failed, [])
+            every.append(one)
             for instance in state.primaries[index].values():
                 if instance.forthcoming:
                     continue
                 if instance.needs_secondary:
-                    secondaries = state.where[instance.name][1:]
-                    name = nodes[secondaries[0]].name if secondaries else ""
-                    one.failovers[name] = _more(one.failovers.get(name, (0, 0)), instance)
+                    left = [i for i in state.where[instance.name][1:] if i not in failed]
+                    target = nodes[left[0]].name if left else ""
+                    one.failovers[target] = _more(one.failovers.get(target, (0, 0)), instance)
                 elif rules.recreates(instance):
                     one.recreated = _more(one.recreated, instance)
                 else:
                     one.moved = _more(one.moved, instance)
-    return not_tolerated
+    return every
 
 
-def _unrestarted(group: GroupHealth, node: int, failures: int) -> list[str]:
-    """Return names of instances that cannot be restarted if `node` fails; [] if undecided.
+def _joined(names: Sequence[str]) -> str:
+    """Return the nodes that fail together as a finding names them."""
+    return " and ".join(names)
+
+
+def _unrestarted(tolerance: FailureTolerance | None, failure: Failure, failures: int) -> list[str]:
+    """Return names of instances that cannot be restarted after `failure`; [] if undecided.
 
     `failures`: the approximate number of failures that are simulated.
     """
-    tolerance = group.tolerance
     assert tolerance is not None
     try:
         if tolerance.rules.strict:
-            return [one.instance.name for one in tolerance.all_unrestarted((node,), failures)]
-        return [one.name for one in tolerance.unrestarted((node,))]
+            return [one.instance.name for one in tolerance.all_unrestarted(failure, failures)]
+        return [one.name for one in tolerance.unrestarted(failure)]
     except UndecidedError:
         return []
 
@@ -417,9 +449,10 @@ class _Examination:
             if stranded is None:
                 continue
             name = stranded.instance.name
-            text = f"if it fails, {name} cannot be restarted: {stranded.why}"
-            nodes = " and ".join(self._state.cluster.node_names(failure))
-            yield Finding("global_n1", text, node=nodes, instance=name)
+            failing_nodes = self._state.cluster.node_names(failure)
+            who = "it fails" if len(failing_nodes) == 1 else "they fail together"
+            text = f"if {who}, {name} cannot be restarted: {stranded.why}"
+            yield Finding("global_n1", text, node=_joined(failing_nodes), instance=name)
 
     def _conflicts(self) -> Iterator[Finding]:
         for index in self._group.nodes:

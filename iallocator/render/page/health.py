@@ -146,7 +146,9 @@ def failure_grid(before: Sequence[Json], after: Sequence[Json] | None, page: Pag
 
 def effects(failure: Json, page: PageView) -> list[str]:
     """Return the effects of the failure of a node in words."""
-    texts = [failure["lost"]] if failure["lost"] else []
+    others = [page.short(name) for name in failure["together"] if name != failure["node"]]
+    texts = [f"fails together with {', '.join(others)}"] if others else []
+    texts += [failure["lost"]] if failure["lost"] else []
     for name, share in sorted(failure["failovers"].items()):
         texts.append(
             f"{_share(share)} fail{'s' * (share[0] == 1)} over to {page.short(name)}"
