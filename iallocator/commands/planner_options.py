@@ -717,7 +717,7 @@ class Reboot(Planning, NodesAway):
 
 
 class Watching(Planning):
-    """The options of ``iallocator rescue --watch``."""
+    """The options of ``iallocator rescue --watch``; ``--return`` reads `state`, too."""
 
     watch: bool = option(
         "--watch",
@@ -727,7 +727,8 @@ class Watching(Planning):
     )
     state: str = option(
         "--state",
-        f"with --watch: the folder with the state between calls (default {WATCH_FOLDER})",
+        "with --watch: the folder with the state between calls, and the journals; with --return: "
+        f"the folder with the journal of the rescue (default {WATCH_FOLDER})",
         file_name,
         "FOLDER",
         WATCH_FOLDER,
@@ -788,8 +789,10 @@ class Rescue(Watching):
             for name, given in others.items():
                 if given:
                     raise UsageError(f"--watch and {name} exclude each other")
-        elif idle := sorted(self.chosen & {"state", "probes", "most_nodes"}):
+        elif idle := sorted(self.chosen & {"probes", "most_nodes"}):
             raise UsageError(f"--{idle[0].replace('_', '-')} is for --watch")
+        elif "state" in self.chosen and not self.returns:
+            raise UsageError("--state is for --watch and --return")
         elif not (positional or self.undo or self.resume):
             raise UsageError("rescue needs the name of a node: iallocator rescue NODE")
         if self.fenced and not self.execute:

@@ -54,14 +54,18 @@ def _return_of(command: Command, node: Node) -> ReturnResult:
     """Plan the return of a node.
 
     If its rescue found the node as master candidate, it becomes one again. Ganeti itself gives the
-    role back only if there are too few candidates, but it gave the role to another node.
+    role back only if there are too few candidates, but it gave the role to another node. Without
+    a journal of the rescue, the role is unknown, and the plan has a warning.
     """
-    cluster, before = command.source.cluster, list[str]()
+    cluster, folders = command.source.cluster, [command.settings.state]
+    found: list[str] | None = []
     if runs(command.settings) and node.offline:
-        folders = [os.path.dirname(default_path("rescue", ""))]
         if command.settings.journal:
             folders.append(os.path.dirname(os.path.abspath(command.settings.journal)))
-        before = candidates_before(cluster.name, node.name, folders)
+        default = os.path.dirname(default_path("rescue", ""))
+        found = candidates_before(cluster.name, node.name, default, folders)
+        folders.append(default)
+    before = found or []
     promoted = [
         one.name for one in cluster.nodes if one.master_candidate and one.name not in before
     ]
@@ -74,6 +78,13 @@ def _return_of(command: Command, node: Node) -> ReturnResult:
                 f"{', '.join(promoted)} became master candidate meanwhile: "
                 "gnt-node modify --master-candidate=no NODE takes the role back"
             )
+    if found is None:
+        done.remarks.append(
+            f"Warning: no journal of a rescue of {node.name} in "
+            f"{', '.join(dict.fromkeys(folders))} (--state FOLDER names another folder): if the "
+            "node was a master candidate, run gnt-node modify --master-candidate=yes "
+            f"{node.name} after its return"
+        )
     return done
 
 

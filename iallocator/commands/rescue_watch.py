@@ -166,21 +166,23 @@ class Rescues:
 
 
 def candidates_before(
-    cluster: str, node: str, folders: Sequence[str], watch_folder: str = WATCH_FOLDER
-) -> list[str]:
+    cluster: str, node: str, folder: str, others: Sequence[str]
+) -> list[str] | None:
     """Return the master candidates of a cluster when the last rescue of `node` set it offline.
 
-    `cluster`: the name of the cluster. `folders`: those of the journals of rescues by hand, with
-    names that begin with ``rescue``; `watch_folder`: that of the watch. Journals that cannot be
-    read are left out; without a journal, the list is empty.
+    `cluster`: the name of the cluster. `folder`: the default one of journals of rescues by hand,
+    with names that begin with ``rescue-``. `others`: further folders, in which a journal has any
+    name with the ending ``.journal``. Journals that cannot be read are left out; without a journal,
+    None is returned.
     """
-    paths = [path for folder in folders for path in _journals(folder, "rescue")]
-    for _, path in sorted([*paths, *_journals(watch_folder, "")], reverse=True):
+    paths = {path: moment for one in others for moment, path in _journals(one, "")}
+    paths |= {path: moment for moment, path in _journals(folder, "rescue-")}
+    for path in sorted(paths, key=lambda one: paths[one], reverse=True):
         with suppress(UsageError, RequestError):
             head, _ = read_journal(path)
             if head["cluster"] == cluster and node in dead_nodes(head):
                 return names(head, "candidates", [])
-    return []
+    return None
 
 
 def _journals(folder: str, prefix: str) -> Iterator[tuple[float, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from iallocator.commands.planner_options import Watching
 from iallocator.execution.runner import Waves
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import complaint, json_of, run
@@ -263,6 +264,8 @@ def test_damaged_state_counts_as_empty(tmp_path: Path, capsys: Capture) -> None:
         (("--watch", "node1", "-L"), "--watch finds the nodes"),
         (("--watch", "-L", "--return"), "--watch and --return exclude each other"),
         (("node1", "--probes=2"), "--probes is for --watch"),
+        (("node1", "--return", "--most-nodes=2"), "--most-nodes is for --watch"),
+        (("node1", "--state=/tmp"), "--state is for --watch and --return"),
         (("node1", "--fenced", "--return", "-X", "-L"), "--fenced and --return exclude each other"),
     ],
 )
@@ -275,6 +278,51 @@ def back(folder: Path, scenario: Running, *words: str) -> int:
     """Return the exit status of `rescue --return` with -X for node2."""
     journal = f"--journal={folder / 'journal'}"
     return main(["rescue", "node2", "--return", f"-L{scenario.path}", "-X", journal, *words])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_node_that_the_watch_rescued_gets_its_role_back(
+    named: bool, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rescue --return` finds the journal of the watch in the folder of `--state`.
+
+    Without `--state`, it looks in the default folder of the watch.
+    """
+    if not named:
+        monkeypatch.setattr(Watching, "state", str(tmp_path / "state"))
+    with running(tmp_path, tagged()) as scenario:
+        for _ in range(3):
+            watch(tmp_path, scenario)
+        assert not scenario.found("node2")["master_candidate"]
+        scenario.found("node2").update(
+            live_node("node2", pip="192.0.2.2"), offline=True, master_candidate=False
+        )
+        capsys.readouterr()
+        state = [f"--state={tmp_path / 'state'}"] if named else []
+        assert back(tmp_path, scenario, *state) == 0
+        here = scenario.found("node2")
+    assert (here["offline"], here["master_candidate"]) == (False, True)
+    assert "node2 becomes a master candidate again" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_return_without_a_journal_says_how_the_role_comes_back(
+    marked: bool, tmp_path: Path, capsys: Capture
+) -> None:
+    """Without a journal of the rescue, `rescue --return` names the command for the role.
+
+    A node that is only drained was not rescued, and gets no such warning.
+    """
+    answers = sick(oob_program=OOB)
+    answers["nodes"][1].update(live_node("node2", pip="192.0.2.2", drained=not marked))
+    answers["nodes"][1] |= {"offline": marked, "master_candidate": False}
+    (tmp_path / "state").mkdir()
+    with running(tmp_path, answers) as scenario:
+        assert back(tmp_path, scenario, f"--state={tmp_path / 'state'}") == 0
+    text = " ".join("".join(capsys.readouterr()).split())
+    words = f"no journal of a rescue of node2 in {tmp_path / 'state'}"
+    assert (words in text) == marked
+    assert ("gnt-node modify --master-candidate=yes node2" in text) == marked
 
 
 def test_node_is_powered_on_and_set_online(tmp_path: Path) -> None:

@@ -225,9 +225,10 @@ def crowd(run: Runner) -> None:
 
 
 def allow_rapi(run: Runner) -> None:
-    """Create a user of RAPI with write access."""
+    """Create a user of RAPI with write access; every node gets the file, as `verify` requires."""
     users = Path(run.cluster.master.path("/var/lib/ganeti/rapi/users"))
     users.write_text("e2e secret write\n", encoding="utf-8")
     run.cluster.master.run("chown", "gnt-rapi:gnt-masterd", "/var/lib/ganeti/rapi/users")
+    run.arrange("gnt-cluster", "redist-conf")
     run.cluster.master.run(_DAEMONS, "stop", "ganeti-rapi")
     run.cluster.master.run(_DAEMONS, "start", "ganeti-rapi")

@@ -164,21 +164,23 @@ def _remove(run: Runner, *names: str) -> None:
         run.cluster.gnt(*words, instance(name))
 
 
-def _back(run: Runner, node: str, role: str | None, connection: Words = THROUGH_LUXI) -> list[str]:
+def _back(
+    run: Runner, node: str, role: str, connection: Words = THROUGH_LUXI, words: Words = ()
+) -> list[str]:
     """Bring a node back with `rescue --return`; return the problems.
 
-    `role`: what `_candidate` returned before the rescue; None: the role is not compared.
+    `role`: what `_candidate` returned before the rescue. `words`: further options.
     """
     through = "rapi" if connection == THROUGH_RAPI else "luxi"
     execution = Execution(run, connection, f"back-{node}-{through}", "rescue")
-    execution.begin(node, "--return", "--assume-offline")
+    execution.begin(node, "--return", "--assume-offline", *words)
     status, found, err = execution.end()
     if through == "rapi":  # it cannot power the node on: a person confirms that
         status, found, err = execution.resumed("--done-by-hand")
     offline = run.cluster.ask("gnt-node", "list", "--no-headers", "-o", "offline", node)
     well = status == 0 and offline.strip() == "N"
     wrong = [] if well else [f"status {status}, offline {offline}: {err[-1500:]} {found}"]
-    if role is not None and (now := _candidate(run, node)) != role:
+    if (now := _candidate(run, node)) != role:
         wrong.append(f"master candidate: {role} before, {now} now")
     return wrong
 
@@ -210,10 +212,11 @@ def _watched(run: Runner) -> None:
     one, two, *_ = run.nodes_of(SECOND_GROUP)
     run.arrange(*add(_SHARED, "sharedfile", f"--node={two}"))
     run.arrange("gnt-group", "add-tags", SECOND_GROUP, _TAG)
+    role, state = _candidate(run, two), f"--state={NODE_STATE}/watch"
     for node in (one, two):
         run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={OOB}", node)
         _cut(run, node)
-    words = (program(), "rescue", "--watch", "-L", "-X", f"--state={NODE_STATE}/watch")
+    words = (program(), "rescue", "--watch", "-L", "-X", state)
     outputs = [run.cluster.master.run(*words) for _ in range(3)]
     wrong = [done.output[-800:] for done in outputs if done.status != 1][:1]
     wrong += [] if "nodes do not answer" in outputs[-1].output else [outputs[-1].output[-800:]]
@@ -233,7 +236,7 @@ def _watched(run: Runner) -> None:
     wrong = [] if done.status == 0 else [f"status {done.status}: {done.output[-800:]}"]
     run.record("then it has nothing to do", wrong)
 
-    run.record("the rescued node comes back", _back(run, two, None))
+    run.record("the rescued node comes back", _back(run, two, role, words=(state,)))
     _remove(run, _SHARED)
     run.arrange("gnt-group", "remove-tags", SECOND_GROUP, _TAG)
     for node in (one, two):
