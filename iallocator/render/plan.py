@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from iallocator.render.table import Page
 
 __all__ = [
-    "COUNTED_COMMANDS", "MOST_NAMED_NODES", "OBJECTIVE_SUMS", "SUM_OF_GROUPS", "WELL",
-    "add_transition", "kept_nodes", "plan", "reboots", "repairs", "rescue", "switched_nodes",
+    "COUNTED_COMMANDS", "HBAL", "MOST_NAMED_NODES", "MOVE_COLUMNS", "OBJECTIVE_SUMS",
+    "SUM_OF_GROUPS", "WELL", "add_transition", "kept_nodes", "plan", "reboots", "repairs", "rescue",
+    "switched_nodes",
 ]  # fmt: skip
 
 WELL = "Verified: no order of the steps that was tried breaks a limit"
@@ -351,7 +352,10 @@ MOVE_COLUMNS: tuple[tuple[Column, Callable[[Json], str]], ...] = (
     (Column("steps"), lambda row: str(row["steps"])),
     (Column(HBAL), lambda row: f"a={row['move']}"),
 )
-"""The columns of the table of moves, and the text of each for a move."""
+"""The columns of the table of moves, and the text of each for a move.
+
+A page for a browser has these columns, too.
+"""
 
 
 def add_transition(page: Page, transition: Json) -> None:

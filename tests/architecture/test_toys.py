@@ -15,6 +15,7 @@ from tests.seeds import seeds
 from .toys import (
     Place,
     Toy,
+    column,
     command,
     constraint,
     limit,
@@ -28,8 +29,8 @@ from .toys import (
 )
 
 TOYS = [
-    module.TOY
-    for module in (command, constraint, limit, option, request, statistic, strategy, template)
+    one.TOY
+    for one in (column, command, constraint, limit, option, request, statistic, strategy, template)
 ]
 
 LIMITS = [(limit.TOY, 1), (limit.BOTH_ROLES, 2)]

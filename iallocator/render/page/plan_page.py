@@ -23,6 +23,8 @@ from iallocator.render.page.view import (
 from iallocator.render.plan import (
     ACTIONS,
     COUNTED_COMMANDS,
+    HBAL,
+    MOVE_COLUMNS,
     OBJECTIVE_SUMS,
     SUM_OF_GROUPS,
     switched_nodes,
@@ -195,12 +197,22 @@ class Reasons:
         return gain_words(changes) or "frees capacity for other moves"
 
 
+OWN_CELLS = {"move", "instance", "from", "to", "score then", "GiB copied", "steps", HBAL}
+"""Titles of `MOVE_COLUMNS` that the page shows in its own way."""
+
+
 def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
-    """Return a table of the moves in their order; `plan` is the document that ``--json`` writes."""
+    """Return a table of the moves in their order; `plan` is the document that ``--json`` writes.
+
+    The last columns are those of `MOVE_COLUMNS` that are not in `OWN_CELLS`.
+    """
     reasons = Reasons(plan, facts)
+    more = [(column, text) for column, text in MOVE_COLUMNS if column.title not in OWN_CELLS]
     grid = Grid(
         numeric("#"), "Instance", "From", "To", "Why", "How", numeric("Copied"),
-        numeric("Score then"), title="By instance",
+        numeric("Score then"),
+        *(Column(one.title.capitalize(), number=one.number) for one, _ in more),
+        title="By instance",
         intro="Nodes are written as primary : secondary.", empty="Nothing moves.",
     )  # fmt: skip
     for position, move in enumerate(plan["moves"]):
@@ -218,6 +230,7 @@ def by_instance(plan: Json, facts: Json, page: PageView) -> Grid:
             Cell(page.without_domain(printable(how)), tone="faint"),
             size_cell(move["copied_mib"]),
             score_cell(move["score"]),
+            *(printable(text({**move, "number": position + 1})) for _, text in more),
             anchor=f"move-{position + 1}",
         )
     return grid
