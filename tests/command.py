@@ -24,18 +24,20 @@ from tests.patience import PATIENCE
 from tests.schemas import conforms
 
 __all__ = [
-    "COMMAND", "ENVIRONMENT", "ROOT", "Done", "complaint", "json_of", "moved", "plan_of",
+    "COMMAND", "ENVIRONMENT", "Done", "complaint", "json_of", "moved", "plan_of",
     "printed", "respond", "run", "run_process", "without_identity",
 ]  # fmt: skip
 
-ROOT = Path(iallocator.__file__).parents[1]
+_FOLDER = Path(iallocator.__file__).parents[1]
+"""The folder of the tested package; in a test with a toy, it is not that of the project."""
+
 COMMAND = [sys.executable, "-m", "iallocator"]
-ENVIRONMENT = {"PYTHONPATH": str(ROOT), "SOURCE_DATE_EPOCH": "1767323400"}
+ENVIRONMENT = {"PYTHONPATH": str(_FOLDER), "SOURCE_DATE_EPOCH": "1767323400"}
 
 Done = subprocess.CompletedProcess[bytes]
 
 
-def run(*arguments: str, stdin: bytes = b"", cwd: Path = ROOT) -> Done:
+def run(*arguments: str, stdin: bytes = b"", cwd: Path = _FOLDER) -> Done:
     """Run the program in this process, in the folder `cwd`, without a terminal."""
     with _streams(stdin) as (out, err), contextlib.chdir(cwd):
         status = main(arguments)

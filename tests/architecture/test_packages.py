@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.paths import ROOT
+
 from .architecture import layers, rows
 from .imports import PACKAGE, imports, package_of, sources
 from .test_imports import MAY_IMPORT
-
-ROOT = PACKAGE.parent
 
 BESIDE = ("benchmarks", "bin", "docs", "fixtures", "packaging", "schemas", "tests", "tools", ".ci")
 """The folders beside the package, each with a row in ARCHITECTURE.md."""

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .imports import PACKAGE
-
-ROOT = PACKAGE.parent
+from tests.paths import ROOT
 
 PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING")),

@@ -18,10 +18,9 @@ import pytest
 
 from iallocator import __version__, bundle
 from tests.builders import allocate, as_bytes, cluster
+from tests.paths import ROOT
 
 from .imports import PACKAGE
-
-ROOT = PACKAGE.parent
 
 LIBRARY = "usr/lib/iallocator"
 

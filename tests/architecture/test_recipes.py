@@ -11,11 +11,10 @@ import pytest
 
 from iallocator.commands import COMMANDS, settings_of
 from iallocator.options.table import COMMON
+from tests.paths import ROOT
 
 from .architecture import ARCHITECTURE
 from .imports import PACKAGE
-
-ROOT = PACKAGE.parent
 
 RECIPES: dict[str, str] = dict(
     re.findall(

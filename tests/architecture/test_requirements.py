@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import pytest
 from packaging.requirements import Requirement
 
-from .imports import PACKAGE
+from tests.paths import ROOT
 
-ROOT = PACKAGE.parent
 DESCRIBED = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = DESCRIBED["project"]
 EXTRAS = PROJECT["optional-dependencies"]

@@ -21,9 +21,8 @@ from iallocator import engine
 from iallocator.calls import call as log
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
+from tests.aliases import Capture
 from tests.builders import allocate_rbd, as_bytes, cluster, rbd
-
-Capture = pytest.CaptureFixture[str]
 
 KINDS = ("args", "call.json", "request.json.gz", "response.json.gz")
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import allocate, allocate_rbd, as_bytes, cluster, rbd
-
-Capture = pytest.CaptureFixture[str]
 
 BUSY = cluster(3, instances={"old": rbd("node1")})
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tests.builders import Json, allocate_rbd, cluster, instance, rbd
+from tests.paths import FIXTURES
 
 __all__ = ["OVERLOADED", "TEXT", "Effect", "Json", "batch", "rbd", "stored"]
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @dataclass(frozen=True)

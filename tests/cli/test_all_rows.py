@@ -11,10 +11,9 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.cli.test_width import WITHOUT_TABLES
-
-Capture = pytest.CaptureFixture[str]
 
 LINES = (
     "ask evacuate node1", "balance", "balance -p --print-instances", "balance-groups",

@@ -10,9 +10,8 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.options import settings as options
+from tests.aliases import Capture
 from tests.builders import allocate_rbd, as_bytes, cluster, rbd
-
-Capture = pytest.CaptureFixture[str]
 
 
 class Desk:

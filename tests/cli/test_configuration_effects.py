@@ -14,11 +14,10 @@ from iallocator.options.table import COMMON, Option
 from iallocator.options.values import Choice
 from iallocator.ranking import ALIASES
 from iallocator.ranking import STRATEGIES as NAMES
+from tests.aliases import Capture
 
 from .effects import EFFECTS, Effect
 from .test_option_effects import output_of
-
-Capture = pytest.CaptureFixture[str]
 
 STRATEGIES = (*NAMES, *ALIASES)
 

@@ -11,10 +11,10 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
+from tests.aliases import Capture
 from tests.builders import allocate, as_bytes, cluster, group, instance
-from tests.command import ROOT, complaint, printed, run
-
-Capture = pytest.CaptureFixture[str]
+from tests.command import complaint, printed, run
+from tests.paths import ROOT
 
 TEXT = Path(__file__).parents[2] / "fixtures/balance/all-groups/cluster.data"
 """Path of a stored cluster in htools' text format."""

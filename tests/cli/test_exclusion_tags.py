@@ -11,13 +11,12 @@ from iallocator.cli import main
 from iallocator.commands import COMMANDS
 from iallocator.commands.common_options import accepted
 from iallocator.options.table import COMMON
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes
 from tests.command import printed, without_identity
 from tests.live.cluster_answers import rapi_answers, write_answers
 
 from .excluded import EXCLUDED
-
-Capture = pytest.CaptureFixture[str]
 
 OPTION = next(option for option in COMMON if option.target == "exclusion_tags")
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests import command
 from tests.builders import allocate, allocate_rbd, as_bytes, cluster, instance
+from tests.paths import ROOT
 
 
 def run(request: Any, *options: str) -> subprocess.CompletedProcess[str]:
@@ -40,7 +41,7 @@ def on_terminal(request: dict[str, Any], path: Path, **environment: str) -> str:
     process = subprocess.Popen(
         [*command.COMMAND, "explain", str(path)],
         stdout=slave,
-        cwd=command.ROOT,
+        cwd=ROOT,
         env={**variables, "TERM": "xterm", **environment},
     )
     os.close(slave)
@@ -271,7 +272,7 @@ def test_explain_node_of_a_later_group_has_the_decision_between_groups() -> None
 )
 def test_explain_node_where_another_group_is_offered_has_one_row(name: str, row: str) -> None:
     """If an answer offers another group, `explain --node` has exactly one row about the node."""
-    case = command.ROOT / "fixtures" / "node-evacuate" / "remote-offer" / "request.json"
+    case = ROOT / "fixtures" / "node-evacuate" / "remote-offer" / "request.json"
     found = lines(case.read_bytes(), f"--node={name}")
     (line,) = [line for line in found if line.startswith((f"{name} ", "Out:"))]
     assert re.fullmatch(f"{name}  {row}", line)

@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json, allocate, as_bytes, cluster, instance
 from tests.command import printed
+from tests.paths import FIXTURES
 
 EVIL = "\x1b[31m\n\x9b2J\u202e\u2028\t<x>&\"'"
 """Characters that are appended to every free text of a document."""
@@ -47,10 +49,6 @@ def poisoned(document: Json) -> tuple[Json, dict[str, str]]:
     result: Json = changed(document)
     return result, names
 
-
-Capture = pytest.CaptureFixture[str]
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 BALANCED = "constraints/balance-moves-partners-as-one"
 GROUPS = "change-group/several-instances"

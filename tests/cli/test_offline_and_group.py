@@ -9,10 +9,9 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.commands import COMMANDS, options_of
+from tests.aliases import Capture
 from tests.builders import Json, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import json_of, printed, run, without_identity
-
-Capture = pytest.CaptureFixture[str]
 
 DOWN = "node2"
 

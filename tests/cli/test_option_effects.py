@@ -18,12 +18,11 @@ from iallocator.commands import COMMANDS, settings_of
 from iallocator.commands.common_options import table_of
 from iallocator.options.table import COMMON
 from iallocator.planners.repair import round as repairs
+from tests.aliases import Capture
 from tests.builders import as_bytes
 from tests.command import without_identity
 
 from .effects import EFFECTS, NEEDS_A_SERVER, Effect
-
-Capture = pytest.CaptureFixture[str]
 
 FASTER_ONLY = {("replay", "--jobs")}
 """Options that only change how long the command takes."""

@@ -13,12 +13,11 @@ from iallocator.options.settings import REQUEST_SETTINGS
 from iallocator.options.table import COMMON, Option
 from iallocator.options.values import Numbers, Size
 from iallocator.tolerances import LARGEST_NUMBER
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, group, instance
 from tests.command import json_of, respond
 
 from .effects import EFFECTS, NEEDS_A_SERVER, Effect
-
-Capture = pytest.CaptureFixture[str]
 
 TABLES = {"": COMMON, **{command: options_of(command) for command in COMMANDS}}
 

@@ -11,10 +11,9 @@ from iallocator.cli import main
 from iallocator.commands import COMMANDS, options_of, settings_of, shown_name
 from iallocator.commands.common_options import WHERE, accepted, table_of
 from iallocator.options.table import COMMON, Option
+from tests.aliases import Capture
 from tests.builders import allocate, as_bytes, cluster, instance
 from tests.command import printed
-
-Capture = pytest.CaptureFixture[str]
 
 VALUES = {
     "n1": "off",

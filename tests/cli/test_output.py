@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import json_of, printed, run
 
-Capture = pytest.CaptureFixture[str]
 Shown = Callable[..., str]
 
 ROWS = 20

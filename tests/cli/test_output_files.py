@@ -6,21 +6,17 @@ import json
 import os
 import resource
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import allocate_rbd, as_bytes, cluster, instance
-from tests.command import run
+from tests.command import COMMAND, run
+from tests.paths import ROOT
 
 from .effect import OVERLOADED
-
-Capture = pytest.CaptureFixture[str]
-
-ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "iallocator"]
 
 WRITERS = (
     "balance --graph={}", "balance --print-commands={}", "balance -S{}", "check -S{}",

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import pytest
 
 from iallocator.commands import progress
-from tests.cli.test_signals import ROOT
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.planners.test_balance_interrupted import unbalanced
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests import command
 from tests.builders import allocate, as_bytes, cluster, instance
+from tests.paths import ROOT
 
 Done = subprocess.CompletedProcess[str]
 
@@ -22,7 +23,7 @@ def replay(*words: str | Path, **environment: str) -> Done:
     arguments = ["replay", *map(str, words)]
     if environment:
         variables = {**os.environ, **environment}
-        done = command.run_process(*arguments, cwd=command.ROOT, env=variables)
+        done = command.run_process(*arguments, cwd=ROOT, env=variables)
     else:
         done = command.run(*arguments)
     coding = environment.get("PYTHONIOENCODING", "utf-8")

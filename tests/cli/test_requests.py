@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import iallocator
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
 from tests.builders import Json, allocate, as_bytes, cluster, group, instance
+from tests.command import COMMAND
+from tests.paths import ROOT
 from tests.patience import PATIENCE
-
-ROOT = Path(iallocator.__file__).parents[1]
-COMMAND = [sys.executable, "-m", "iallocator"]
 
 MOVED = "Request successful: 0 instances failed to move and 1 were moved successfully"
 

@@ -19,12 +19,12 @@ from iallocator import deadline
 from iallocator.commands import COMMANDS
 from iallocator.deadline import Deadline, Running, Stopped
 from tests.builders import allocate, as_bytes, cluster
+from tests.command import COMMAND
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.planners.test_balance_interrupted import unbalanced
 from tests.seeds import seeds
 
-ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "iallocator"]
 SCRIPT = """
 from iallocator import process
 

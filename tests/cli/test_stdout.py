@@ -16,8 +16,9 @@ import pytest
 from iallocator.commands import COMMANDS, options_of
 from iallocator.handlers import HANDLERS
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, leave, rbd
-from tests.command import COMMAND, ENVIRONMENT, ROOT, complaint, run, run_process
+from tests.command import COMMAND, ENVIRONMENT, complaint, run, run_process
 from tests.execution.running import running, shared_cluster
+from tests.paths import ROOT
 from tests.solver.moving import evacuation, group_change
 
 from .test_streams import closing

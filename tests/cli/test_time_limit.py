@@ -27,10 +27,9 @@ from iallocator.render.page import transitions
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.schemas import conforms
-
-ROOT = Path(__file__).parents[2]
 
 LIMIT = 0.5
 

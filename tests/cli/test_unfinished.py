@@ -9,10 +9,9 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands import COMMANDS
 from iallocator.commands.usage import exit_statuses
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, rbd
 from tests.planners.test_check import tight
-
-Capture = pytest.CaptureFixture[str]
 
 LINES = {
     "balance": (), "balance-groups": (), "capacity": (), "check": (), "compress": (),

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import printed, without_identity
-
-Capture = pytest.CaptureFixture[str]
 
 
 def rbd(*nodes: str) -> Json:

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import as_bytes, cluster, rbd
 from tests.command import run
-
-Capture = pytest.CaptureFixture[str]
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+from tests.paths import FIXTURES
 
 TEXT = FIXTURES / "balance/all-groups/cluster.data"
 

@@ -23,8 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.command import ROOT
 from tests.conformance import oracle
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 
 from .command_lines import OPTIONS, Case, case

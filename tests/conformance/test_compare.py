@@ -11,9 +11,9 @@ from pathlib import Path
 
 from iallocator.commands import COMMANDS, options_of
 from iallocator.options.table import COMMON
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 
-ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "compare"
 
 _loader = SourceFileLoader("compare_checkouts", str(TOOL))

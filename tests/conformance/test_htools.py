@@ -17,8 +17,8 @@ import pytest
 from iallocator.compat.htools import PROGRAM_PURPOSES, program_of
 from iallocator.compat.htools.programs import PROGRAMS
 from tests.builders import Json
-from tests.command import ROOT
 from tests.live.cluster_answers import rapi_answers
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.seeds import seeds
 

@@ -9,7 +9,8 @@ import pytest
 from iallocator.compat import behaviour_of, releases
 from iallocator.compat.hail import BEHAVIOUR
 from iallocator.compat.releases import RELEASES, followed
-from tests.command import ROOT, complaint, printed, run
+from tests.command import complaint, printed, run
+from tests.paths import ROOT
 
 from . import htools
 from .command_lines import Case

@@ -13,14 +13,10 @@ from tests.command import json_of, plan_of, respond, run
 from tests.property.plain import Plain
 from tests.seeds import seeds
 
+from .brute.rules import INFINITY, number
+
 STICK, SCORE = "iallocator:stickiness:", "iallocator:score:"
-INFINITY = 1e6
 GAIN = 1e-8
-
-
-def number(text: str) -> float:
-    """Return the number in a tag; the text INFINITY is infinite."""
-    return {"INFINITY": INFINITY, "-INFINITY": -INFINITY}.get(text) or float(text)
 
 
 class Preferences:

@@ -18,8 +18,6 @@ from tests.constraints.scenarios import (
 )
 from tests.seeds import seeds
 
-Output = pytest.CaptureFixture[str]
-
 PAIR = ["iallocator:colocate:must:web"]
 APART = ["iallocator:separate:must:db"]
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_manual import ROOT, blocks
+from tests.docs.test_manual import blocks
+from tests.paths import ROOT
 
 MARK = "console run: after the change of this page"
 

@@ -19,8 +19,7 @@ from iallocator.documents.metrics import METRIC_DESCRIPTIONS
 from iallocator.options.table import COMMON
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.tags.foreign import OUR_TAGS
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 MANUAL = sorted((ROOT / "docs").rglob("*.md"))
 """Every page in docs/."""

@@ -14,8 +14,7 @@ import pytest
 from iallocator.commands import COMMANDS, options_of
 from iallocator.commands.usage import description, exit_statuses
 from iallocator.options.table import COMMON
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ import pytest
 from iallocator import __version__
 from iallocator.compat.htools import PROGRAM_PURPOSES
 from iallocator.compat.htools.programs import GENERAL, PROGRAMS
-
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 BY_ITSELF = {"LICENSE", "bin", "iallocator", "pyproject.toml", "setup.cfg"}
 """Files that setuptools includes without being listed."""

@@ -14,14 +14,12 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands.shared_options import Execution
 from iallocator.execution.lock import ClusterLock
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster
 from tests.live.cluster_answers import rapi_answers
 from tests.schemas import conforms
 
 from .running import CLOSED, Running, running, shared_cluster
-
-Capture = pytest.CaptureFixture[str]
-
 
 pytestmark = pytest.mark.usefixtures("own_locks")
 

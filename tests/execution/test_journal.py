@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json
+from tests.paths import ROOT
 
 from .running import running, shared_cluster
-from .test_signals import ROOT, SCRIPT
-
-Capture = pytest.CaptureFixture[str]
+from .test_signals import SCRIPT
 
 WRONG: tuple[Any, ...] = (None, 7, -1.5, "x", True, [], ["x"], [[1]], {}, {"x": 1})
 

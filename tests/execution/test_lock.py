@@ -10,10 +10,9 @@ import pytest
 from iallocator.cli import main
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.lock import ClusterLock, run_directory
+from tests.aliases import Capture
 
 from .running import running
-
-Capture = pytest.CaptureFixture[str]
 
 OTHER = 65534
 """ID of a user that is not root."""

@@ -17,16 +17,15 @@ from iallocator.cli import main
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.queue import MARK
+from tests.aliases import Capture
 from tests.builders import Json
-from tests.command import ROOT
 from tests.live.cluster_answers import instance, node
 from tests.live.test_sources import AMOUNTS
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.schemas import conforms
 
 from .running import CLOSED, Running, running, shared_cluster
-
-Capture = pytest.CaptureFixture[str]
 
 MEMORY = 2048
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json
 from tests.command import Done, run
 from tests.live.cluster_answers import instance
 from tests.live.test_sources import with_dead_node
 
 from .running import Running, running, shared_cluster
-
-Capture = pytest.CaptureFixture[str]
 
 HOMES = {"a": ("node1", 6144), "b": ("node2", 6144), "c": ("node3", 9216), "d": ("node4", 12288)}
 

@@ -14,6 +14,7 @@ from iallocator.commands import verification
 from iallocator.execution.jobs import Job
 from iallocator.execution.runner import Waves
 from iallocator.planners.verify import verify_transition
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import complaint, json_of, printed, run
 from tests.live.cluster_answers import instance as live_instance
@@ -26,8 +27,6 @@ from .running import Running, running
 if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.transition.transition import Transition
-
-Capture = pytest.CaptureFixture[str]
 
 AMOUNTS = ("mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos")
 """The fields that only the node itself can report."""

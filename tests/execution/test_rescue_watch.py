@@ -12,6 +12,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands.planner_options import Watching
 from iallocator.execution.runner import Waves
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import complaint, json_of, run
 from tests.live.cluster_answers import node as live_node
@@ -22,8 +23,6 @@ from .running import Running, running
 from .test_rescue import AMOUNTS, OOB, Killed, kinds, sick, silent_addresses
 
 __all__ = ["silent_addresses"]  # a fixture that every test here uses, too
-
-Capture = pytest.CaptureFixture[str]
 
 
 def tagged(**fields: object) -> Json:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json
 from tests.live.cluster_answers import instance, node
 from tests.live.fakes import fake_rapi
@@ -17,8 +18,6 @@ from tests.schemas import conforms
 
 from .running import Running, running, shared_cluster
 from .test_rapi import RapiResources
-
-Capture = pytest.CaptureFixture[str]
 
 CONNECTIONS = ("luxi", "rapi")
 

@@ -14,11 +14,10 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.execution.queue import MARK
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 
 from .running import CLOSED, Running, running
-
-ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 from iallocator.execution import lock

@@ -14,13 +14,12 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.execution.lock import ClusterLock
-from tests.command import ROOT
+from tests.aliases import Capture
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 from tests.schemas import conforms
 
 from .running import Running, running, shared_cluster
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)

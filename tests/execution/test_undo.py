@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster
 from tests.live.cluster_answers import rapi_answers
 from tests.schemas import conforms
 
 from .running import Running, running, shared_cluster
-
-Capture = pytest.CaptureFixture[str]
-
 
 pytestmark = pytest.mark.usefixtures("own_locks")
 

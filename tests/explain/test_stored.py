@@ -13,8 +13,7 @@ from iallocator.explain.explain import explain
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.replay.cases import Case, find_cases
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+from tests.paths import FIXTURES
 
 CASES = [
     case

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from random import Random
 
 from tests.builders import Json
 from tests.conformance.documents import KINDS, document
+from tests.paths import FIXTURES
 
 from .case import Case
 from .mutate import damage, damage_bytes, damage_text, raw_of
@@ -16,8 +16,6 @@ from .values import odd_text
 
 __all__ = ["make"]
 
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 PLANNERS = (
     "balance", "squeeze", "redistribute", "compress", "balance-groups", "check", "capacity",

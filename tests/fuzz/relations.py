@@ -15,13 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.builders import Json
+from tests.paths import ROOT
 
 from .case import FROZEN, Case, Outcome, run
 
 __all__ = ["broken_relations"]
 
-
-ROOT = Path(__file__).parents[2]
 
 HURRIED = 0.4
 """Seconds after which a planner with a limit of one second may have used up its time."""

@@ -19,6 +19,7 @@ import pytest
 from benchmarks.growth import DIMENSIONS, PATHS, REASONS, REPAIR, grown
 from iallocator import deadline
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.conformance.documents import KINDS, document
 from tests.property.test_clock import PLANS
 from tests.seeds import seeds
@@ -26,8 +27,6 @@ from tests.solver.test_effort import simulated_batch
 
 STEPS = (0.002, 0.05)
 """Seconds of one read of the clock, for short and long runs."""
-
-Capture = pytest.CaptureFixture[str]
 
 
 class Clock:

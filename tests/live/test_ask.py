@@ -9,13 +9,12 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.wire.validation import problems
+from tests.aliases import Capture
 from tests.builders import Json
 from tests.command import printed, run
 
 from .cluster_answers import luxi_answer, rapi_answers, write_answers
 from .fakes import fake_luxi
-
-Capture = pytest.CaptureFixture[str]
 
 NEW = ("allocate", "--memory", "4G", "--disk", "20G", "--template", "drbd")
 

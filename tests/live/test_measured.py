@@ -13,12 +13,11 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.sources.live import measured
+from tests.aliases import Capture
 from tests.builders import Json
 from tests.command import printed
 
 from .cluster_answers import rapi_answers, write_answers
-
-Capture = pytest.CaptureFixture[str]
 
 NODES = [raw["name"] for raw in rapi_answers()["nodes"]]
 

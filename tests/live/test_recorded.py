@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.command import json_of, run
 
 from .fakes import FakeLuxi, fake_luxi
@@ -20,8 +21,6 @@ GROUPS = ("default", "rack2")
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "peer-data" / "rapi"
 """Folder of answers published with Ganeti, if it exists beside this project."""
-
-Capture = pytest.CaptureFixture[str]
 
 needs_hbal = pytest.mark.skipif(not shutil.which("hbal"), reason="hbal is not installed")
 

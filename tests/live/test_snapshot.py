@@ -10,13 +10,12 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.wire.validation import problems
+from tests.aliases import Capture
 from tests.command import json_of, printed
 
 from .cluster_answers import rapi_answers, write_answers
 from .fakes import fake_luxi
 from .test_recorded import RECORDED, needs_hbal, ours, recorded_luxi, theirs
-
-Capture = pytest.CaptureFixture[str]
 
 
 @needs_hbal

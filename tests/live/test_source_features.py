@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json
 
 from .cluster_answers import luxi_answer, rapi_answers, write_answers
 from .fakes import fake_luxi
 
-Capture = pytest.CaptureFixture[str]
 Change = Callable[[Json], object]
 
 DRBD = ("allocate", "--memory=1G", "--disk=1G", "--template=drbd")

@@ -18,8 +18,6 @@ from .cluster_answers import luxi_answer, node, rapi_answers, write_answers
 from .fakes import Raw, fake_luxi, fake_rapi
 from .test_faulty_servers import COMMANDS, words_of
 
-Capture = pytest.CaptureFixture[str]
-
 LISTS = ("-p", "--print-instances", "--json")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,14 +14,12 @@ from tests.builders import Json, allocate_rbd, cluster, rbd
 from tests.command import run
 from tests.conformance.documents import document
 from tests.conformance.fairness import incomparable
+from tests.paths import peer_data
 from tests.seeds import seeds
 
 from .hbal import as_text, hbal, installed
 
 pytestmark = pytest.mark.skipif(not installed(), reason="hbal is not installed")
-
-PEER_DATA = os.environ.get("IALLOCATOR_PEER_DATA", "")
-"""A folder with more text files (``*.data``) to compare on; none by default."""
 
 TOLERANCE = 1.5e-8
 """Largest difference of equal scores, as hbal prints eight decimals."""
@@ -44,10 +41,6 @@ OPTIONS = (
 
 HIDDEN = (12, 65, 77, 96)
 """Seeds of even clusters in which a bound once excluded the best move by a rounding error."""
-
-
-def _peer_files(pattern: str) -> list[Path]:
-    return sorted(Path(PEER_DATA).glob(pattern)) if PEER_DATA else []
 
 
 def ours(*arguments: str) -> Json:
@@ -206,7 +199,7 @@ def test_balance_with_utilisation_scores_as_hbal(tmp_path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", _peer_files("*.data"), ids=lambda path: str(path.stem))
+@pytest.mark.parametrize("path", peer_data("*.data"), ids=lambda path: str(path.stem))
 def test_balance_of_peer_data_scores_as_hbal(path: Path) -> None:
     """On Ganeti's own test data, `balance` with hbal's rules has hbal's score after every move."""
     peer = hbal(path)
@@ -214,7 +207,7 @@ def test_balance_of_peer_data_scores_as_hbal(path: Path) -> None:
     assert difference(ours("-t", str(path)), peer) == ""
 
 
-@pytest.mark.parametrize("path", _peer_files("hbal-*.data"), ids=lambda path: str(path.stem))
+@pytest.mark.parametrize("path", peer_data("hbal-*.data"), ids=lambda path: str(path.stem))
 def test_balance_commands_are_those_of_hbal(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`balance -C` prints the commands of hbal in the job sets of hbal."""
     peer = hbal(path, "-C")

@@ -27,9 +27,9 @@ from iallocator.planners.balance.plan_builder import PlanBuilder
 from iallocator.planners.balance.scan.scan import MoveScan
 from tests.builders import as_bytes
 from tests.command import json_of
+from tests.paths import ROOT
 from tests.patience import PATIENCE
 
-ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "iallocator", "balance", "--json"]
 
 

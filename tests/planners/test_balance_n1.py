@@ -18,8 +18,6 @@ from tests.seeds import seeds
 
 from .failures import intolerable, intolerable_in
 
-Capture = pytest.CaptureFixture[str]
-
 SEEDS = seeds(10, 26, 34)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import json_of
 from tests.conformance.documents import document
@@ -22,7 +23,6 @@ from .test_balance_against_hbal import comparable
 pytestmark = pytest.mark.skipif(not installed(), reason="hbal is not installed")
 
 TOLERANCE = 1.5e-8
-Output = pytest.CaptureFixture[str]
 
 
 def scenarios(seeds: range, folder: Path) -> list[tuple[Path, str]]:
@@ -45,7 +45,7 @@ def commands(text: str) -> list[str]:
 
 
 def test_balance_commands_on_generated_clusters_are_those_of_hbal(
-    tmp_path: Path, capsys: Output
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """`balance -C` prints the same gnt-instance commands in the same job sets as hbal."""
     compared = 0
@@ -63,7 +63,7 @@ def test_balance_commands_on_generated_clusters_are_those_of_hbal(
 
 
 def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
-    tmp_path: Path, capsys: Output
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """`balance -S` saves the states before and after; hbal computes the stated scores from them."""
     compared = 0
@@ -80,7 +80,7 @@ def test_balance_saved_cluster_is_read_by_hbal_to_the_same_score(
 
 
 def test_balance_print_nodes_and_instances_shows_both_moments(
-    tmp_path: Path, capsys: Output
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """-p and --print-instances print nodes and instances before and after the plan, to stderr."""
     path, group = scenarios(range(290, 291), tmp_path)[0]
@@ -98,7 +98,7 @@ def test_balance_print_nodes_and_instances_shows_both_moments(
 
 
 def test_balance_of_several_groups_chooses_the_worst_group_that_improves(
-    tmp_path: Path, capsys: Output
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """Of several groups, `balance` chooses the one with the worst score that has a move."""
     compared = 0

@@ -16,11 +16,10 @@ from iallocator.deadline import TIME_IS_UP, Deadline, Stopped
 from iallocator.planners.check import joint_failures
 from iallocator.planners.check.health import FINDING_KINDS
 from tests import builders
+from tests.aliases import Capture
 from tests.builders import Json
 from tests.command import json_of, printed, run
 from tests.schemas import conforms
-
-Output = pytest.CaptureFixture[str]
 
 HEAD = "default|uuid-default|preferred||\nrack|uuid-rack|preferred||\n"
 POLICY = "|128,1,1024,1,1,1|128,1,1024,1,1,1;8192,8,1048576,16,8,12|drbd,plain,rbd|4.0|32.0\n"
@@ -288,7 +287,7 @@ def test_check_without_simulation_loads_no_array_library(tmp_path: Path) -> None
 
 
 def test_check_out_of_time_before_balancing_reports_problems(
-    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If time ends before balancing begins, `check` reports the problems and why it has no plan."""
     monkeypatch.setattr(
@@ -308,7 +307,7 @@ def test_check_out_of_time_before_balancing_reports_problems(
 
 
 def test_check_analysed_in_spite_of_a_limit_of_nothing_reports_no_limit(
-    tmp_path: Path, capsys: Output
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """With --time-limit 0, `check` still analyses a small cluster, and reports no limit."""
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("i", "n1", "n2")])
@@ -319,7 +318,7 @@ def test_check_analysed_in_spite_of_a_limit_of_nothing_reports_no_limit(
 
 
 def test_check_without_time_for_pairs_of_nodes_does_not_claim_health(
-    tmp_path: Path, capsys: Output
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """If the pairs of nodes are not analysed in time, `check` reports that, with status 3."""
     path = stored(tmp_path, [node("n1"), node("n2")], [instance("i", "n1", "n2")])

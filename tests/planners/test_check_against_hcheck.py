@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from tests.builders import allocate, cluster, instance
 from tests.command import run
 from tests.conformance.documents import document
+from tests.paths import peer_data
 from tests.patience import PATIENCE
 from tests.seeds import seeds
 
@@ -22,8 +22,6 @@ from .test_balance_against_hbal import comparable
 pytestmark = pytest.mark.skipif(
     not peers_installed() or shutil.which("hcheck") is None, reason="hcheck is not installed"
 )
-
-PEER_DATA = os.environ.get("IALLOCATOR_PEER_DATA", "")
 
 OPTIONS = (
     (),
@@ -101,7 +99,7 @@ def test_check_with_an_offline_node_is_that_of_hcheck(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    sorted(Path(PEER_DATA).glob("*.data")) if PEER_DATA else [],
+    peer_data("*.data"),
     ids=lambda path: str(path.stem),
 )
 def test_check_of_peer_data_is_that_of_hcheck(path: Path) -> None:

@@ -14,11 +14,10 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.files import read_file
+from tests.aliases import Capture
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, rbd
 from tests.command import respond, run
 from tests.schemas import conforms
-
-Output = pytest.CaptureFixture[str]
 
 
 def modest(now: Json) -> Json:
@@ -66,7 +65,7 @@ def test_forecast_ends_at_the_limit(tmp_path: Path) -> None:
     assert forecast(tmp_path, [100], "-l2")["counts"] == [2] * 9
 
 
-def test_folder_without_new_instances_is_rejected(tmp_path: Path, capsys: Output) -> None:
+def test_folder_without_new_instances_is_rejected(tmp_path: Path, capsys: Capture) -> None:
     """`capacity --replay` rejects a folder without requests for new instances, with status 2."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", f"--replay={tmp_path}", str(tmp_path / "now.json")]) == 2
@@ -174,7 +173,7 @@ def _order(asked: list[Json], number: int) -> Any:
         yield from rng.sample(asked, len(asked))
 
 
-def test_strategy_without_requests_is_rejected(tmp_path: Path, capsys: Output) -> None:
+def test_strategy_without_requests_is_rejected(tmp_path: Path, capsys: Capture) -> None:
     """`capacity` without requests rejects a strategy, as it places sizes by score."""
     (tmp_path / "now.json").write_bytes(as_bytes(cluster(2)))
     assert main(["capacity", "--strategy=affinity", str(tmp_path / "now.json")]) == 2
@@ -189,7 +188,7 @@ def test_forecast_reports_a_size_that_never_fits(tmp_path: Path) -> None:
     assert forecast(tmp_path / "fits", [500])["rejected_initially"] == 0
 
 
-def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Output) -> None:
+def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Capture) -> None:
     """`capacity --replay` reads compressed files too, whatever their names."""
     past = tmp_path / "past"
     past.mkdir()
@@ -203,7 +202,7 @@ def test_forecast_reads_compressed_files_among_others(tmp_path: Path, capsys: Ou
     assert set(found["counts"]) <= {5, 6}
 
 
-def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Output) -> None:
+def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Capture) -> None:
     """`capacity --replay` skips damaged files, and names them on stderr."""
     past = tmp_path / "past"
     past.mkdir()
@@ -226,7 +225,7 @@ def test_forecast_leaves_damaged_files_out_by_name(tmp_path: Path, capsys: Outpu
 
 
 def test_forecast_does_not_wait_for_a_writer_of_a_pipe(
-    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`capacity --replay` skips an entry that is not a regular file, without opening it."""
     past = tmp_path / "past"

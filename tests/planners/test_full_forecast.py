@@ -18,13 +18,12 @@ import pytest
 from iallocator.cli import main
 from iallocator.planners.capacity.trend import Trend, trend_of
 from iallocator.sources.job_archive import past_demand
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance, policy, rbd, spec
 from tests.command import run
 from tests.model.make import model_of
 from tests.schemas import conforms
 from tests.seeds import seeds
-
-Output = pytest.CaptureFixture[str]
 
 DAY = 86400
 
@@ -188,7 +187,7 @@ def test_run_with_a_history_adds_its_totals(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("days", "step"), [(0, 1), (7, 1), (12, 1), (28, 7)])
-def test_too_few_days_are_rejected(days: int, step: int, tmp_path: Path, capsys: Output) -> None:
+def test_too_few_days_are_rejected(days: int, step: int, tmp_path: Path, capsys: Capture) -> None:
     """`--forecast` rejects a history of too few days, and names the number of days required."""
     rows = {k: {"uuid-default": demand(1, 1024)} for k in range(days, 0, -step)}
     folder = record(tmp_path / "history", rows)
@@ -218,7 +217,7 @@ def test_too_few_days_are_rejected(days: int, step: int, tmp_path: Path, capsys:
     ],
 )
 def test_option_without_effect_is_rejected(
-    words: str, message: str, tmp_path: Path, capsys: Output
+    words: str, message: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """An option that has no effect on a forecast is rejected with exit status 2."""
     given = words.format(*[tmp_path] * words.count("{}")).split()
@@ -357,7 +356,7 @@ def test_totals_of_the_past_follow_from_the_archive(seed: int, tmp_path: Path) -
     assert list(reversed(days))[-len(begun) :] == begun
 
 
-def test_archive_is_read_for_the_forecast(tmp_path: Path, capsys: Output) -> None:
+def test_archive_is_read_for_the_forecast(tmp_path: Path, capsys: Capture) -> None:
     """`--forecast` reads the archive of jobs, and reports damaged files."""
     life = Life(0, tmp_path / "archive")
     start = NOW.timestamp()

@@ -10,10 +10,10 @@ import pytest
 from iallocator import deadline
 from iallocator.cli import main
 from iallocator.n1.tolerance import FailureTolerance
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.schemas import conforms
 
-Output = pytest.CaptureFixture[str]
 ASKED = ("--no-simulation", "--failures=2", "--racks")
 
 
@@ -38,7 +38,7 @@ def check(folder: Path, document: Json, *words: str) -> int:
 
 
 def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
-    tmp_path: Path, capsys: Output
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """`check` names the instances that cannot be restarted if two nodes or a rack fail."""
     check(tmp_path, racks(), "--json", *ASKED)
@@ -62,7 +62,7 @@ def test_pairs_and_racks_name_the_instances_that_cannot_be_restarted(
 
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_signal_ends_the_analysis_of_joint_failures(
-    words: tuple[str, ...], tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After Ctrl-C, `check --failures` reports each failure that is not analysed as unknown."""
     original, calls = FailureTolerance.unrestarted, []
@@ -85,7 +85,7 @@ def test_signal_ends_the_analysis_of_joint_failures(
         assert "6 in all: 0 tolerated, 0 not tolerated, 6 not analysed" in out
 
 
-def test_table_by_domain_counts_the_pairs_within(tmp_path: Path, capsys: Output) -> None:
+def test_table_by_domain_counts_the_pairs_within(tmp_path: Path, capsys: Capture) -> None:
     """`check --failures` prints one line per rack, then the worst pairs of nodes."""
     check(tmp_path, racks(), *ASKED)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -94,7 +94,7 @@ def test_table_by_domain_counts_the_pairs_within(tmp_path: Path, capsys: Output)
     assert ["node2", "node3", "1", "2048", "apart"] in lines
 
 
-def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, capsys: Output) -> None:
+def test_failures_of_offline_nodes_are_not_counted(tmp_path: Path, capsys: Capture) -> None:
     """`check --failures` counts failures of online nodes only."""
     document = racks()
     document["nodes"]["node4"]["offline"] = True
@@ -111,7 +111,7 @@ def test_failures_of_nodes_that_are_offline_are_not_counted(tmp_path: Path, caps
     ],
 )
 def test_invalid_combinations_of_joint_failures_are_rejected(
-    words: tuple[str, ...], why: str, tmp_path: Path, capsys: Output
+    words: tuple[str, ...], why: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """`check --failures` rejects invalid combinations of options in one line, with status 2."""
     assert check(tmp_path, cluster(2), *words) == 2

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance, policy, spec
 from tests.command import json_of, printed, run
 from tests.planners.capacities import cluster as text_cluster
 from tests.schemas import conforms
 from tests.seeds import seeds
-
-Output = pytest.CaptureFixture[str]
 
 EXAMPLE = "docs/examples/cluster.json"
 
@@ -229,7 +228,7 @@ def test_group_of_the_purchase_is_chosen() -> None:
         ("--add-nodes=1:1g,1g,1,cost=3 --add-nodes=1:1g,1g,1", "a cost for every kind of node"),
     ],
 )
-def test_invalid_purchase_is_rejected(words: str, message: str, capsys: Output) -> None:
+def test_invalid_purchase_is_rejected(words: str, message: str, capsys: Capture) -> None:
     """An invalid --add-nodes is rejected with status 2, and the message has what was expected."""
     assert main(["capacity", EXAMPLE, *words.split()]) == 2
     assert message in capsys.readouterr().err
@@ -244,7 +243,7 @@ def test_invalid_purchase_is_rejected(words: str, message: str, capsys: Output) 
     ],
 )
 def test_invalid_group_is_rejected(
-    words: str, message: str, tmp_path: Path, capsys: Output
+    words: str, message: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """A purchase is rejected if its group is ambiguous or accepts no instances."""
     document = cluster({"east": 1, "west": 1})

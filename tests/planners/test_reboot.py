@@ -36,8 +36,6 @@ from tests.model.make import model_of
 from tests.schemas import conforms
 from tests.seeds import seeds
 
-Capture = pytest.CaptureFixture[str]
-
 
 def _planned(document: Json, *options: str) -> tuple[int, Json]:
     """Return the exit status and the plan of reboot, verified in many orders of its steps."""

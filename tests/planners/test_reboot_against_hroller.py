@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.patience import PATIENCE
 
 MIXES = (("drbd",), ("drbd",), ("ext",), ("drbd", "ext"), ("drbd", "ext", "plain"))
@@ -58,8 +59,6 @@ def rolling_cluster(seed: int, nodes: int = 9, fullest: float = 0.4) -> str:
     ]
     return "\n".join(["default|uuid-1|preferred||", "", *lines, "", *instances, "", "", ""]) + "\n"
 
-
-Capture = pytest.CaptureFixture[str]
 
 pytestmark = pytest.mark.skipif(not installed(), reason="hroller is not installed")
 

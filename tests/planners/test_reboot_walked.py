@@ -10,10 +10,9 @@ from random import Random
 import pytest
 
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes
 from tests.matrix.documents import tagged
-
-Capture = pytest.CaptureFixture[str]
 
 OPTIONS = (
     (), ("--full-evacuation",), ("--n1=off",), ("--ignore-non-redundant",),

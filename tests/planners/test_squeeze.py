@@ -15,12 +15,11 @@ from iallocator.planners.plan import Plan
 from iallocator.planners.squeeze.headroom import Headroom
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading
+from tests.aliases import Capture
 from tests.builders import Json, cluster, instance, rbd
 from tests.command import json_of, plan_of, printed
 
 from .hsqueeze import standby_cluster, text_cluster
-
-Capture = pytest.CaptureFixture[str]
 
 MASTER = ("--master-node", "node1")
 ONE_LEFT = "--n1=off"

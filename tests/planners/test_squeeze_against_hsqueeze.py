@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.builders import Json
 from tests.command import run
+from tests.paths import peer_data
 from tests.seeds import seeds
 
 from .hsqueeze import hsqueeze, installed, standby_cluster, text_cluster
 
 pytestmark = pytest.mark.skipif(not installed(), reason="hsqueeze is not installed")
 
-PEER_DATA = os.environ.get("IALLOCATOR_PEER_DATA", "")
-PEER_FILES = sorted(Path(PEER_DATA).glob("hsqueeze-*.data")) if PEER_DATA else []
+PEER_FILES = peer_data("hsqueeze-*.data")
 
 FREELY = ("--n1=off", "--ignore-soft-errors")
 """Options without N+1 and soft limits, which hsqueeze does not check either."""

@@ -16,8 +16,6 @@ from tests.seeds import seeds
 
 from .failures import intolerable
 
-Capture = pytest.CaptureFixture[str]
-
 OPTIONS = ("--json", "--verify-plan", "--master-node=node1", "--target-resources=0.1",
            "--minimal-resources=0")  # fmt: skip
 MIGRATION = "htools:migration:os"

@@ -14,6 +14,7 @@ import pytest
 
 from iallocator import deadline
 from iallocator.cli import main
+from tests.aliases import Capture
 from tests.conformance.documents import KINDS, document
 from tests.seeds import seeds
 from tests.solver.test_effort import simulated_batch
@@ -29,8 +30,6 @@ PLANS = (
     "reboot --json --force", "maintain --json --force --after=balance --time-limit=9000",
 )  # fmt: skip
 """Commands with searches; requests are answered without a search."""
-
-Capture = pytest.CaptureFixture[str]
 
 
 def inputs() -> Iterator[tuple[str, list[str]]]:

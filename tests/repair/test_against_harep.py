@@ -16,13 +16,12 @@ import pytest
 from iallocator.cli import main
 from iallocator.model.tags import REPAIR_TYPES
 from iallocator.tags.autorepair import AUTOREPAIR_PREFIX
+from tests.aliases import Capture
 from tests.builders import Json
-from tests.command import ROOT
 from tests.execution.running import Running
 from tests.live.cluster_answers import instance, node, rapi_answers
 from tests.live.fakes import fake_luxi
-
-Capture = pytest.CaptureFixture[str]
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.skipif(which("harep") is None, reason="harep is not installed")
 

@@ -10,6 +10,7 @@ import pytest
 
 from iallocator.cli import main
 from iallocator.tags.autorepair import AUTOREPAIR_PREFIX
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance, rbd
 from tests.command import complaint, json_of, printed, run
 from tests.execution.running import Running, running
@@ -19,8 +20,6 @@ from tests.live.cluster_answers import node as live_node
 from tests.live.cluster_answers import rapi_answers
 from tests.live.fakes import fake_rapi
 from tests.schemas import conforms
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)

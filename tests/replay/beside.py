@@ -12,8 +12,7 @@ from syrupy.types import SnapshotIndex
 
 from iallocator.commands.replay import stored_commands
 from iallocator.replay.cases import Case, find_cases
-
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+from tests.paths import FIXTURES
 
 
 class Beside(SingleFileSnapshotExtension):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from collections.abc import Sequence
 
 from iallocator import engine
@@ -17,12 +18,15 @@ from iallocator.requests.existing import ChangeGroup, NodeEvacuate
 from tests import builders
 from tests.builders import Json
 
-__all__ = ["Counts", "Everything", "Json", "counts_of", "evacuation", "group_change"]
+__all__ = ["PROOF", "Counts", "Everything", "Json", "counts_of", "evacuation", "group_change"]
 
 Counts = tuple[int, ...]
 
 FREE = (1025, 2049, 3073, 4097)
 SIZES = (1024, 2048, 3072)
+
+PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+) of (\d+) can be")
+"""The message that not all instances can be placed or moved."""
 
 
 def _instances(rng: random.Random, template: str, others: Sequence[str]) -> dict[str, Json]:

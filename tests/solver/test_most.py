@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import re
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -24,13 +23,14 @@ from tests.builders import Json
 from tests.command import respond
 from tests.seeds import seeds
 
+from .moving import PROOF
+
 pytest.importorskip("highspy")
 
 Counts = tuple[int, ...]
 
 FREE = (2049, 3073, 4097, 5121)
 SIZES = (1024, 2048, 3072, 4096)
-PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+) of (\d+) can be")
 
 
 def _batch(seed: int, template: str, priorities: Sequence[int] = (0,)) -> Json:

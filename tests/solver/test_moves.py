@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -11,11 +10,9 @@ from tests import builders
 from tests.command import respond
 from tests.seeds import seeds
 
-from .moving import Everything, counts_of, evacuation, group_change
+from .moving import PROOF, Everything, counts_of, evacuation, group_change
 
 pytest.importorskip("highspy")
-
-PROOF = re.compile(r"proved that(?:, higher priority first,)? no more than (\d+) of (\d+) can be")
 
 
 @pytest.mark.parametrize("make", [evacuation, group_change])

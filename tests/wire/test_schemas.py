@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-import iallocator
 from iallocator.cli import answer
 from iallocator.wire.validation import directory, problems, request_validator
 from tests.builders import Json
 from tests.conformance.documents import KINDS as GENERATED
 from tests.conformance.documents import document
+from tests.paths import ROOT
 from tests.schemas import SCHEMAS, validator
 from tests.seeds import seeds
 
@@ -34,7 +34,6 @@ WRITTEN = {
 REQUESTS = [name for name in SCHEMAS if name.partition(".")[0] not in WRITTEN]
 ANSWERED = GENERATED
 """Request types of generated documents that the tests of this module answer."""
-ROOT = Path(iallocator.__file__).parents[1]
 
 
 def parts(value: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:

@@ -14,10 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..architecture import ARCHITECTURE
-from ..imports import PACKAGE
+from tests.paths import ROOT
 
-ROOT = PACKAGE.parent
+from ..architecture import ARCHITECTURE
 
 ANCHOR = "<ANCHOR>"
 """Word in a new text that stands for the text that it replaces."""

@@ -16,7 +16,7 @@ from tests.builders import Json
 from tests.constraints.scenarios import violated_hard
 from tests.property.plain import Plain
 
-__all__ = ["Homes", "Loss", "Rules", "homes_of"]
+__all__ = ["INFINITY", "Homes", "Loss", "Rules", "homes_of", "number"]
 
 Homes = Mapping[str, tuple[str, ...]]
 """Instance -> nodes, primary first."""

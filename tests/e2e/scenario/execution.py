@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from vcluster.layout import FIRST_GROUP, NODE_STATE, instance
+from vcluster.layout import DAEMONS, FIRST_GROUP, NODE_STATE, instance
 from vcluster.node import ClusterError, Done
 
 from scenario.carrying_out import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems
@@ -16,7 +16,6 @@ from scenario.creation import add
 from scenario.runner import Runner
 
 CROWD = ("ex1", "ex2", "ex3", "ex4")
-_DAEMONS = "/usr/lib/ganeti/daemon-util"
 _KILL = 'p=$(cat "$0"); kill -KILL $p; while kill -0 $p 2>/dev/null; do sleep 0.1; done; rm "$0"'
 """Shell command that kills a daemon, and waits until it and its file are gone."""
 
@@ -170,13 +169,13 @@ def _interrupted_twice(run: Runner, execution: Execution) -> None:
 
 
 def _restarted(run: Runner, execution: Execution) -> None:
-    run.arrange(_DAEMONS, "stop", "ganeti-luxid")
-    run.cluster.master.run(_DAEMONS, "start", "ganeti-luxid")
+    run.arrange(DAEMONS, "stop", "ganeti-luxid")
+    run.cluster.master.run(DAEMONS, "start", "ganeti-luxid")
 
 
 def _rapi_killed(run: Runner, execution: Execution) -> None:
     run.arrange("sh", "-c", _KILL, "/var/run/ganeti/ganeti-rapi.pid")
-    run.arrange(_DAEMONS, "start", "ganeti-rapi")
+    run.arrange(DAEMONS, "start", "ganeti-rapi")
 
 
 def _cancelled(run: Runner, execution: Execution) -> None:
@@ -230,5 +229,5 @@ def allow_rapi(run: Runner) -> None:
     users.write_text("e2e secret write\n", encoding="utf-8")
     run.cluster.master.run("chown", "gnt-rapi:gnt-masterd", "/var/lib/ganeti/rapi/users")
     run.arrange("gnt-cluster", "redist-conf")
-    run.cluster.master.run(_DAEMONS, "stop", "ganeti-rapi")
-    run.cluster.master.run(_DAEMONS, "start", "ganeti-rapi")
+    run.cluster.master.run(DAEMONS, "stop", "ganeti-rapi")
+    run.cluster.master.run(DAEMONS, "start", "ganeti-rapi")

@@ -7,7 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from vcluster.layout import CLUSTER_NAME, DOMAIN, FIRST_GROUP, NODE_STATE, SECOND_GROUP, STORE
+from vcluster.layout import (
+    CLUSTER_NAME,
+    DAEMONS,
+    DOMAIN,
+    FIRST_GROUP,
+    NODE_STATE,
+    SECOND_GROUP,
+    STORE,
+)
 
 from scenario.carrying_out import (
     THROUGH_LUXI,
@@ -23,7 +31,6 @@ from scenario.execution import allow_rapi
 from scenario.reading import program
 from scenario.runner import Runner
 
-_DAEMONS = "/usr/lib/ganeti/daemon-util"
 _PROC = "/proc/sys/kernel/random"
 _LOG = STORE / "maintenance.log"
 """File with a line for each command: kind, node, and how many instances run on the node."""
@@ -49,14 +56,14 @@ sleep 0.5
 _GO_DOWN = f"""#!/bin/sh
 # go-down: the node goes down, and comes back with another boot id
 ip link set eth0 down
-{_DAEMONS} stop ganeti-noded
+{DAEMONS} stop ganeti-noded
 rm -f /run/ganeti/fake-hypervisor/* {NODE_STATE}/drbd.json
 drbdsetup down resource0
 echo {_SECONDS} > {NODE_STATE}/drbd-sync-seconds
 sleep {_SECONDS}
 cat {_PROC}/uuid > {NODE_STATE}/boot-id
 ip link set eth0 up
-{_DAEMONS} start ganeti-noded
+{DAEMONS} start ganeti-noded
 """
 
 _CHECK = f"""#!/bin/sh
@@ -196,8 +203,8 @@ def _killed_while_a_node_reboots(run: Runner) -> None:
     campaign.again()
     campaign.wait_for("confirmed")
     for daemon in ("ganeti-luxid", "ganeti-wconfd"):
-        run.cluster.master.run(_DAEMONS, "stop", daemon)
-        run.cluster.master.run(_DAEMONS, "start", daemon)
+        run.cluster.master.run(DAEMONS, "stop", daemon)
+        run.cluster.master.run(DAEMONS, "start", daemon)
     status, *_ = campaign.end()
     wrong = [] if status == 0 else campaign.completed()
     wrong += list(_wrong(run, campaign, nodes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
+from vcluster.layout import DAEMONS, FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
 
 from scenario.carrying_out import (
     THROUGH_LUXI,
@@ -20,7 +20,6 @@ from scenario.power import OOB, POWER, simulated_power
 from scenario.reading import program
 from scenario.runner import Runner
 
-_DAEMONS = "/usr/lib/ganeti/daemon-util"
 _BOOTS = 5
 _CALLS = 6
 _MIRRORED = ("rs1", "rs2", "rs3")
@@ -42,11 +41,11 @@ def rescuing(run: Runner) -> None:
     allow_rapi(run)
 
     def boots(node: str) -> None:
-        again = f"ip link set eth0 up; {_DAEMONS} start ganeti-noded"
+        again = f"ip link set eth0 up; {DAEMONS} start ganeti-noded"
         run.cluster.nodes[node].run("sh", "-c", again)
 
     def fails(node: str) -> None:
-        stop = f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
+        stop = f"{DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
         run.cluster.nodes[node].run("sh", "-c", f"ip link set eth0 down; {stop}")
         forget_disks(run, node)
 
@@ -143,14 +142,14 @@ def _through_rapi(run: Runner) -> None:
 
     # The node is off now; the person confirms, and the process is killed
     run.cluster.nodes[dead].run(
-        "sh", "-c", f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
+        "sh", "-c", f"{DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
     )
     execution.again("--done-by-hand")
     wrong = _killed_and_resumed(run, execution, dead)
     wrong += ["it was fenced"] if (POWER / dead).exists() else []
     run.record("confirmed, the rescue is done through RAPI, though the process was killed", wrong)
 
-    run.cluster.nodes[dead].run("sh", "-c", f"ip link set eth0 up; {_DAEMONS} start ganeti-noded")
+    run.cluster.nodes[dead].run("sh", "-c", f"ip link set eth0 up; {DAEMONS} start ganeti-noded")
     forget_disks(run, dead)
     run.record("the node comes back through RAPI", _back(run, dead, role, THROUGH_RAPI))
     _remove(run, *_MIRRORED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from vcluster.layout import FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
+from vcluster.layout import DAEMONS, FIRST_GROUP, NODE_STATE, SECOND_GROUP, instance
 from vcluster.node import ClusterError
 
 from scenario.carrying_out import THROUGH_LUXI, THROUGH_RAPI, Execution, Json, Words, problems
@@ -15,7 +15,6 @@ from scenario.power import OOB, simulated_power
 from scenario.reading import program
 from scenario.runner import Runner
 
-_DAEMONS = "/usr/lib/ganeti/daemon-util"
 _SECONDS = 30
 _STANDBY = "htools:standby:auto"
 _GIB = 1024
@@ -37,7 +36,7 @@ def returning(run: Runner) -> None:
     allow_rapi(run)
 
     def daemon(word: str) -> Callable[[str], object]:
-        return lambda node: run.cluster.nodes[node].run(_DAEMONS, word, "ganeti-noded")
+        return lambda node: run.cluster.nodes[node].run(DAEMONS, word, "ganeti-noded")
 
     with simulated_power(_SECONDS, daemon("start"), daemon("stop")):
         _powered_on(run)
@@ -56,7 +55,7 @@ def _powered_on(run: Runner) -> None:
     if done.status != 0:
         raise ClusterError(done.output)
     run.arrange("gnt-node", "add-tags", standby, _STANDBY)
-    run.cluster.nodes[standby].run(_DAEMONS, "stop", "ganeti-noded")
+    run.cluster.nodes[standby].run(DAEMONS, "stop", "ganeti-noded")
     words = ("-G", SECOND_GROUP, "--minimal-resources=45", "--target-resources=1")
     words = (*words, "--even-if-short")  # the size of the reserve is not tested here
 
@@ -91,7 +90,7 @@ def _dead(run: Runner) -> None:
     """Check that commands warn of a node that does not answer, and that `-X` rejects the plan."""
     *_, dead = run.nodes_of(SECOND_GROUP)
     run.arrange(*add(_LOST, "sharedfile", f"--node={dead}"))
-    run.cluster.nodes[dead].run(_DAEMONS, "stop", "ganeti-noded")
+    run.cluster.nodes[dead].run(DAEMONS, "stop", "ganeti-noded")
     mark = f"gnt-node modify --offline=yes {dead}"
     for words in (("check",), ("show",), ("balance",), ("repair",)):
         done = run.cluster.master.run(program(), *words, "-L")
@@ -129,7 +128,7 @@ def _dead(run: Runner) -> None:
         "an instance on shared files fails over once the node is marked and it is allowed", wrong
     )
     run.cluster.nodes[dead].run("sh", "-c", "rm -f /run/ganeti/fake-hypervisor/*")
-    run.cluster.nodes[dead].run(_DAEMONS, "start", "ganeti-noded")
+    run.cluster.nodes[dead].run(DAEMONS, "start", "ganeti-noded")
     run.cluster.gnt("gnt-node", "modify", "--force", "--offline=no", dead)
     run.drop(_LOST)
 
@@ -193,8 +192,8 @@ def _reboot(run: Runner, node: str) -> None:
     """Reboot a node: it returns after half a minute, and its disks are in sync after another."""
     machine = run.cluster.nodes[node]
     slow = f"echo {_SECONDS} > {NODE_STATE}/drbd-sync-seconds"
-    stop = f"{_DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
+    stop = f"{DAEMONS} stop ganeti-noded; rm -f /run/ganeti/fake-hypervisor/*"
     machine.run("sh", "-c", f"{stop}; {slow}")
     forget_disks(run, node)
-    again = f"sleep {_SECONDS}; {_DAEMONS} start ganeti-noded"
+    again = f"sleep {_SECONDS}; {DAEMONS} start ganeti-noded"
     machine.run("sh", "-c", f"(setsid sh -c '{again}' >/dev/null 2>&1 </dev/null &)")

@@ -23,6 +23,8 @@ BRIDGE = "gntbr"
 # Ganeti reports the free space of the first template when a request names none
 TEMPLATES = ("drbd", "plain", "sharedfile", "file", "diskless")
 
+DAEMONS = "/usr/lib/ganeti/daemon-util"  # starts and stops the daemons of Ganeti
+
 # On a memory file system that only the cluster's processes see
 STORE = Path("/srv/e2e")
 # Each node has its own /run; the fake tools store their state here

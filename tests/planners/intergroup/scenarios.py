@@ -6,13 +6,10 @@ import json
 from random import Random
 from typing import Any
 
-import pytest
-
+from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import run
 from tests.schemas import conforms
-
-Capture = pytest.CaptureFixture[str]
 
 __all__ = [
     "Capture", "Json", "by_group", "drbd_super_cluster", "on_shared", "plan_of",

@@ -10,10 +10,11 @@ import pytest
 from iallocator.cli import main
 from iallocator.deadline import SIGNALLED, Stopped
 from iallocator.planners.intergroup.moving import Mover
+from tests.aliases import Capture
 from tests.builders import Json, cluster
 from tests.command import json_of, printed
 
-from .scenarios import Capture, by_group, on_shared
+from .scenarios import by_group, on_shared
 
 COMMANDS = ("redistribute", "compress", "balance-groups")
 

@@ -14,7 +14,6 @@ from tests.command import run
 from tests.planners.make_room.brute import MEMORY, POOL, Scenario, all_fit, fewest
 from tests.seeds import seeds
 
-Output = pytest.CaptureFixture[str]
 MOST = 3
 
 

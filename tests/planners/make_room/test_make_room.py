@@ -17,13 +17,12 @@ from iallocator.options.settings import Settings
 from iallocator.planners.make_room.make_room import RoomContext
 from iallocator.planners.make_room.search import RoomSearch
 from iallocator.scoring.scalar import score_of
+from tests.aliases import Capture
 from tests.builders import Json, allocate, allocate_rbd, as_bytes, cluster, instance, rbd
 from tests.command import run
 from tests.model.make import model_of
 from tests.schemas import conforms
 from tests.seeds import seeds
-
-Output = pytest.CaptureFixture[str]
 
 NAMES = ("node1", "node2", "node3")
 
@@ -222,7 +221,7 @@ def test_document_without_a_request_is_rejected() -> None:
     assert ask(cluster(2), "make-room")[0] == 2
 
 
-def test_cluster_without_a_request_is_rejected_with_a_hint(tmp_path: Path, capsys: Output) -> None:
+def test_cluster_without_a_request_is_rejected_with_a_hint(tmp_path: Path, capsys: Capture) -> None:
     """`make-room` on a simulated cluster rejects a file without a request, with a hint."""
     (tmp_path / "nothing").write_bytes(b"\n")
     assert main(["make-room", "--simulate=p,3,9g,9g,9", str(tmp_path / "nothing")]) == 2
@@ -318,7 +317,7 @@ def test_request_in_words_equals_the_document(asked: bool) -> None:
     assert plan["reason"] == "it fits without moves"
 
 
-def test_request_in_words_works_with_a_cluster_from_another_source(capsys: Output) -> None:
+def test_request_in_words_works_with_a_cluster_from_another_source(capsys: Capture) -> None:
     """`make-room` with a request in words and a simulated cluster needs no file."""
     question = "--request=allocate --memory {} --template rbd --disk 1G"
     for memory, status, reported in (
@@ -340,7 +339,7 @@ def test_request_in_words_works_with_a_cluster_from_another_source(capsys: Outpu
     ],
 )
 def test_invalid_request_in_words_is_rejected(
-    words: str, reported: str, tmp_path: Path, capsys: Output
+    words: str, reported: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """`make-room` rejects an invalid request in words with one line and exit status 2."""
     path = tmp_path / "document.json"
