@@ -162,16 +162,16 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
     idle = [target for target in ("capture_keep", "capture_days") if target in settings.chosen]
     if idle and not settings.capture:
         name = idle[0].replace("_", "-")
-        raise UsageError(f"--{name} is about captured calls: it goes with --capture FOLDER")
+        raise UsageError(f"--{name} needs --capture FOLDER: it is about captured calls")
     if "read_timeout" in settings.chosen and not settings.asks_servers:
-        raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
+        raise UsageError("--read-timeout needs a running cluster: -L, -m HOST or --mond")
     if "volume_groups" in settings.chosen:
         raise UsageError(
-            "--volume-groups runs jobs, which would wait for the job that sends this request: it "
-            "is for commands"
+            "--volume-groups is for commands: in a request of Ganeti, its jobs would wait for the "
+            "job that sends the request"
         )
     if "cost" in settings.chosen and not settings.make_room:
-        raise UsageError("--cost is about the moves of others: it goes with --make-room N")
+        raise UsageError("--cost needs --make-room N: it limits the moves of other instances")
     return files
 
 

@@ -105,7 +105,9 @@ def resume_campaign(command: Command) -> int:
     settings.check(command.positional)
     _, name = open_queue(settings)
     if name != state.cluster:
-        raise UsageError(f"{state.path}: of {state.cluster}, this is {name}")
+        raise UsageError(
+            f"{state.path}: the campaign is of cluster {state.cluster}, this is {name}"
+        )
     with ClusterLock(name):
         status = campaign.go_on()
         return campaign.finish(campaign.run() if status is None else status, {})

@@ -184,7 +184,7 @@ def complete_journal(
     queue, _ = open_queue(settings)
     if queue.singly != head["singly"]:
         connection = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
-        raise UsageError(f"{path}: begun by {connection}")
+        raise UsageError(f"{path}: the execution was begun by {connection}")
     journal = Journal.reopen(path)
     execution = _Execution(settings, head, queue, records)
     return _carry_out(execution, journal, load, None, working, again=True)
@@ -204,7 +204,7 @@ def resume(
     """
     head = read_journal(settings.resume)[0]
     if (head["command"] in FOLLOWED) != (followed is not None):
-        raise UsageError(f"{settings.resume}: of iallocator {head['command']}")
+        raise UsageError(f"{settings.resume}: the journal is of iallocator {head['command']}")
     if not settings.execute and not settings.dry_run:
         execution = _read(settings, head, None)
         report = execution.report(load if runs(settings) else None)
@@ -216,7 +216,8 @@ def resume(
         if name != head["cluster"] or queue.singly != head["singly"]:
             connection = "RAPI (-m)" if head["singly"] else "LUXI (-L)"
             raise UsageError(
-                f"{settings.resume}: of {head['cluster']} by {connection}, this is {name}"
+                f"{settings.resume}: the journal is of {head['cluster']} by {connection}, "
+                f"this is {name}"
             )
     if settings.dry_run:
         execution = _read(settings, head, queue)

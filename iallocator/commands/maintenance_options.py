@@ -122,11 +122,11 @@ class Maintain(PlanForms, Execution, NodesAway, CampaignSettings):
         if both:
             raise UsageError(f"--only and --skip contradict each other: {', '.join(both)}")
         if self.no_reboot and "boot_id" in self.chosen:
-            raise UsageError("--boot-id shows that a node has rebooted: no --no-reboot")
+            raise UsageError("--boot-id and --no-reboot exclude each other")
         for name in ("until", "boot_id"):
             if name in self.chosen and not self.execute:
                 word = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{word} says how a campaign is executed: it goes with -X")
+                raise UsageError(f"{word} needs -X: it is about the execution of a campaign")
         NodesAway.check(self, positional)
         super().check(positional)
 

@@ -412,7 +412,7 @@ class Show(CommandSettings):
     def check(self, positional: Sequence[str]) -> None:
         """Reject options that change only the page if no page is written."""
         if self.html is None and (idle := sorted(self.chosen & OF_PAGE.keys())):
-            raise UsageError(f"{OF_PAGE[idle[0]]} changes only the page: it goes with --html FILE")
+            raise UsageError(f"{OF_PAGE[idle[0]]} needs --html FILE: it changes only the page")
 
 
 class Snapshot(CommandSettings):
@@ -452,7 +452,9 @@ class Snapshot(CommandSettings):
         """
         if self.request:
             if "form" in self.chosen and self.form != "json":
-                raise UsageError("a text file has no place for a --request")
+                raise UsageError(
+                    "a text file cannot contain a request: --request needs --form json"
+                )
             self.form = "json"
         if not self.output_dir and len(self.addresses) > 1:
             raise UsageError("several clusters need --output-dir FOLDER")

@@ -276,7 +276,7 @@ class Steady(CommandSettings):
         idle = sorted(self.chosen & own.keys())
         if not self.steady:
             if idle:
-                raise UsageError(f"{own[idle[0]]} goes with --steady")
+                raise UsageError(f"{own[idle[0]]} needs --steady")
             return
         others = {
             "min_score": "--min-score", "min_gain": "--min-gain", "evac_mode": "--evac-mode",
@@ -285,7 +285,7 @@ class Steady(CommandSettings):
         }  # fmt: skip
         wrong = [name for target, name in others.items() if target in self.chosen]
         if wrong:
-            raise UsageError(f"--steady goes by the history of loads: no {wrong[0]}")
+            raise UsageError(f"--steady and {wrong[0]} exclude each other")
 
 
 class Balance(Planning, Balancing, Steady):
@@ -438,10 +438,10 @@ class Check(CheckForms, Balancing):
             others = ("json", "machine_readable", "failures", "racks", "simulation")
             wrong = [f"--{name.replace('_', '-')}" for name in others if getattr(self, name)] + idle
             if wrong:
-                raise UsageError(f"--nagios reports what is wrong now, on one line: no {wrong[0]}")
+                raise UsageError(f"--nagios and {wrong[0]} exclude each other")
             self.no_simulation = True
         if self.no_simulation and idle and not self.machine_readable:
-            raise UsageError(f"--no-simulation tries no balancing, and so no {idle[0]}")
+            raise UsageError(f"--no-simulation tries no balancing: {idle[0]} has no effect")
         if self.machine_readable:  # as hcheck does
             self.compat = "hail"
             if not self.says("n1", "no_capacity_checks"):
@@ -556,13 +556,13 @@ class Capacity(StandardSize):
             raise UsageError("--strategy is for requests (--replay): sizes are placed by score")
         if self.add_nodes:
             if self.max_length is not None:
-                raise UsageError("--add-nodes counts all instances that fit: no --max-length")
+                raise UsageError("--add-nodes and --max-length exclude each other")
             if self.machine_readable == "yes":
                 raise UsageError(
-                    "hspace has no keys for --add-nodes: --json is its form for programs"
+                    "--add-nodes and --machine-readable exclude each other: use --json"
                 )
             if self.compat:
-                raise UsageError("--add-nodes: hspace adds no nodes, so there is no --compat hail")
+                raise UsageError("--add-nodes and --compat hail exclude each other")
             costs = [kind.cost for one in self.add_nodes for kind in one.kinds]
             if None in costs and any(cost is not None for cost in costs):
                 raise UsageError("--add-nodes: expected a cost for every kind of node, or for none")
@@ -573,20 +573,20 @@ class Capacity(StandardSize):
         if not self.forecast:
             for target, name in (("capture", "--capture"), ("job_archive", "--job-archive")):
                 if self.asks_here(target):
-                    raise UsageError(f"{name} is read for a forecast: it goes with --forecast")
+                    raise UsageError(f"{name} needs --forecast: it is read for a forecast")
             if self.now is not None and not self.history:
-                raise UsageError("--now is the time of a sample: it goes with --history")
+                raise UsageError("--now needs --history: it is the time of a sample")
             return
         if not (self.history or self.capture or self.job_archive):
             raise UsageError(
                 "--forecast needs data: --history FOLDER, --capture FOLDER or --job-archive FOLDER"
             )
         if self.max_length is not None:
-            raise UsageError("--forecast counts all instances that fit: no --max-length")
+            raise UsageError("--forecast and --max-length exclude each other")
         if self.machine_readable == "yes":
-            raise UsageError("hspace has no keys for --forecast: --json is its form for programs")
+            raise UsageError("--forecast and --machine-readable exclude each other: use --json")
         if self.compat:
-            raise UsageError("--forecast: hspace has no forecast, so there is no --compat hail")
+            raise UsageError("--forecast and --compat hail exclude each other")
 
 
 class Metrics(StandardSize):
@@ -631,7 +631,7 @@ class MakeRoom(RequestInWords, Planning):
     def check(self, positional: Sequence[str]) -> None:
         """Reject a plan with no moves: ``--make-room 0``."""
         if not (self.make_room or self.asks_here("make_room")):
-            self.make_room = MakeRoom.make_room  # 0 at the top of a file is about requests
+            self.make_room = MakeRoom.make_room  # 0 at the top of the file is for requests
         if not self.make_room:
             raise UsageError("make-room needs at least one move: --make-room N")
         super().check(positional)
@@ -777,11 +777,13 @@ class Rescue(Watching):
     def check(self, positional: Sequence[str]) -> None:
         """Reject a command line without a node, and options that have no effect."""
         if self.resume and positional:
-            raise UsageError("--resume goes on with a plan that is made: no NODE")
+            raise UsageError("--resume continues the plan in the journal: expected no NODE")
         if self.watch:
             # A watch names no node, asks no question, and fences by LUXI
             if positional:
-                raise UsageError("--watch finds the nodes that do not answer: no NODE, and no file")
+                raise UsageError(
+                    "--watch finds the nodes that do not answer: expected no NODE and no file"
+                )
             if self.luxi is None:
                 raise UsageError("--watch fences by out-of-band programs, which needs LUXI: -L")
             others = {"--return": self.returns, "--fenced": self.fenced, "--resume": self.resume,
@@ -796,7 +798,7 @@ class Rescue(Watching):
         elif not (positional or self.undo or self.resume):
             raise UsageError("rescue needs the name of a node: iallocator rescue NODE")
         if self.fenced and not self.execute:
-            raise UsageError("--fenced says how a plan is carried out: it goes with -X")
+            raise UsageError("--fenced needs -X: it is about the execution of a plan")
         if self.fenced and self.returns:
             raise UsageError("--fenced and --return exclude each other")
         reject_master_node(self, self.files_of(positional))

@@ -407,7 +407,7 @@ def _check_outputs(settings: Any, command: Command) -> None:
                 f"{option}: expected the name of a file: {others[0]} writes to standard output, too"
             )
     if html is None and "bandwidth" in settings.chosen and not given("estimates_durations"):
-        raise UsageError("--bandwidth estimates durations on a page: it goes with --html")
+        raise UsageError("--bandwidth needs --html: it estimates durations on a page")
     if html is not None:
         from iallocator.render.page.view import check_library
 
@@ -451,7 +451,7 @@ def validate(
 
     for option in table:
         if option.target in settings.chosen - INPUTS:
-            raise UsageError(f"--validate only checks the input: no {option.names[0]}")
+            raise UsageError(f"--validate only checks the input: {option.names[0]} has no effect")
     files = [*positional, *([settings.ialloc_src] if settings.ialloc_src else [])]
     problems_by_file: dict[str, Sequence[str]] = {}
     elsewhere = settings.names_another_cluster

@@ -225,9 +225,13 @@ class Execution(CommandSettings):
         names = {one.target: one.names[0] for one in self.options}
         late = [name for target, name in WRITTEN.items() if target in self.chosen]
         if self.resume and late:
-            raise UsageError(f"--resume goes on with a plan that is made: no {late[0]}")
+            raise UsageError(
+                f"--resume continues the plan in the journal: {late[0]} needs a new plan"
+            )
         if self.dry_run and (self.journal or self.done_by_hand):
-            raise UsageError("--dry-run does nothing that a journal could record")
+            raise UsageError(
+                "--dry-run executes nothing: --journal and --done-by-hand have no effect"
+            )
         if not self.execute:
             idle = [
                 names[target]
@@ -235,20 +239,20 @@ class Execution(CommandSettings):
                 if target in self.chosen and not (self.dry_run and target in WITH_DRY_RUN)
             ]
             if idle:
-                raise UsageError(f"{idle[0]} says how a plan is carried out: it goes with -X")
+                raise UsageError(f"{idle[0]} needs -X: it is about the execution of a plan")
             return
         from iallocator.execution.queue_access import runs
 
         if not runs(self):
-            raise UsageError("-X carries a plan out on a running cluster: it needs -L, or -m HOST")
+            raise UsageError("-X executes a plan on a running cluster: it needs -L or -m HOST")
         if self.rapi and self.priority not in (None, *PRIORITIES.values()):
-            raise UsageError("--priority: RAPI (-m) takes low, normal and high only")
+            raise UsageError("--priority: RAPI (-m) accepts only low, normal and high")
         if self.resume and self.journal:
-            raise UsageError("--resume goes on in the journal that it reads: no --journal")
-        if self.done_by_hand and not self.resume:
             raise UsageError(
-                "--done-by-hand is about the journal of an execution: --resume JOURNAL"
+                "--resume continues the journal that it reads: --journal has no effect"
             )
+        if self.done_by_hand and not self.resume:
+            raise UsageError("--done-by-hand needs --resume JOURNAL")
 
 
 class PlanForms(CommandSettings):
@@ -296,4 +300,4 @@ class Planning(PlanForms, Execution):
         names = {one.target: one.names[0] for one in (*COMMON, *own)}
         wrong = sorted(self.chosen & (IDLE | {one.target for one in own}))
         if wrong:
-            raise UsageError(f"--undo moves back what the journal has moved: no {names[wrong[0]]}")
+            raise UsageError(f"--undo only moves back instances: {names[wrong[0]]} has no effect")

@@ -126,7 +126,7 @@ def _written(source: Source, settings: Snapshot) -> str:
         )
 
     if source.document is None:
-        raise UsageError("a text file or a simulated cluster does not say enough for --form json")
+        raise UsageError("a text file or a simulated cluster lacks data that --form json needs")
     document = {key: value for key, value in source.document.items() if key != "request"}
     if settings.offline:
         down = nodes_named(source.cluster, settings.offline, "--offline")

@@ -97,7 +97,7 @@ def unsupported(
                     chains[name] = _Chain(constraint.text, f"is on {home.name}, which is offline")
     # Instances that depend on one of those; breadth first, so that chains are the shortest
     row = list(chains)
-    for name in row:  # grows
+    for name in row:  # the loop adds to it
         for other in dependents.get(name, ()):
             if other not in chains:
                 constraint = next(b for b in constraints_of(other) if b.must and b.other == name)

@@ -207,4 +207,6 @@ class CampaignState:
         try:
             write_file(self.path, dumps(document) + "\n")
         except UsageError as error:
-            raise ExecutionError(f"{error}: without its state the campaign ends") from None
+            raise ExecutionError(
+                f"{error}: the campaign stops, because its state cannot be stored"
+            ) from None

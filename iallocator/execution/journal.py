@@ -134,7 +134,7 @@ class Journal:
             self._sync(self._file.fileno())
         except OSError as error:
             raise ExecutionError(
-                f"{self.path}: {error.strerror}: without a journal nothing more is done"
+                f"{self.path}: {error.strerror}: the execution stops without a journal"
             ) from None
 
     def close(self) -> None:

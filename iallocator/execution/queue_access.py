@@ -68,7 +68,7 @@ def _name_in(info: Any, where: str) -> str:
     """Return the name of the cluster in `info`; `where` is its address for an error message."""
     name = info.get("name") if isinstance(info, dict) else None
     if not isinstance(name, str) or not name:
-        raise LiveError(where, "the cluster does not say its name")
+        raise LiveError(where, "the answer lacks the name of the cluster")
     return name
 
 
@@ -271,7 +271,7 @@ class RapiJobs:
 
     def set_priority(self, number: int, priority: int) -> None:
         """Raise a `UsageError`: RAPI cannot change the priority of a job."""
-        raise UsageError("RAPI takes jobs of priority low, normal and high only")
+        raise UsageError("RAPI accepts only the priorities low, normal and high")
 
     def cancel(self, number: int) -> None:
         """Cancel a job that has not begun."""

@@ -78,7 +78,7 @@ class RepairJobs:
             try:
                 (number,) = self._queue.submit([[{**code, "reason": trail}]])
             except UnknownOutcomeError as error:
-                raise ExecutionError(f"whether the job was taken is not known: {error}") from None
+                raise ExecutionError(f"unknown whether the job was accepted: {error}") from None
             if isinstance(number, str):
                 raise ExecutionError(f"the job was rejected: {number}")
             while (succeeded := self.ended([number])) is None:

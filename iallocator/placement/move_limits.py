@@ -55,8 +55,9 @@ class KnownAnswers:
         self._state = state
         self._ask = ask
         self._most: Instance | None = None
-        self._roomy = [NO_STAMP] * len(state.stamps)  # stamp of the node with capacity for the most
-        self._full = [NO_STAMP] * len(state.stamps)  # stamp of the node without
+        # The stamp of each node when it accepted, or rejected, the instance `_most`
+        self._roomy = [NO_STAMP] * len(state.stamps)
+        self._full = [NO_STAMP] * len(state.stamps)
         # Shape -> for each node that reserves nothing for the primary, its stamp and its result
         self._answers: dict[object, tuple[list[int], list[Rejection | None]]] = {}
         self._reserving: Kept[tuple[object, int, float], Rejection | None] = {}

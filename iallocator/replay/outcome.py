@@ -197,7 +197,7 @@ def _only(document: object, keys: Sequence[str]) -> object:
 def store(case: Case, answered: Answered) -> tuple[str, list[str]]:
     """Write the new answers; return the status and the differences."""
     if case.captured:
-        raise UsageError(f"{case.name}: a captured call stays as it was answered")
+        raise UsageError(f"{case.name}: --update does not change captured calls")
     response = "" if answered.document is None else pretty(answered.document) + "\n"
     new = [(case.response, response)]
     new += _texts(case, answered)

@@ -341,7 +341,7 @@ class IncrementalPairs(IncrementalScores):
     ) -> bool:
         """Add the best pair of a group to `pairs`; return False if rounding decides which it is."""
         rows, columns, value = primaries, secondaries, np.inf
-        while True:  # among the better ones bounds are closer
+        while True:  # the bounds of fewer and better pairs are closer to their scores
             check()
             low = self._bounds(rows, columns)
             value = min(value, self._reached(rows, columns, low, value == np.inf))

@@ -150,7 +150,7 @@ def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Sou
     by_rapi = settings.rapi and not settings.rapi.startswith("file:")
     idle = [name for name in ("cacert", "insecure", "credentials") if getattr(settings, name)]
     if idle and not by_rapi:
-        raise UsageError(f"--{idle[0]} is for a cluster that is asked with -m HOST")
+        raise UsageError(f"--{idle[0]} needs -m HOST: it is about the connection to a cluster")
     if "read_timeout" in settings.chosen and not settings.asks_servers:
         raise UsageError("--read-timeout is for a cluster that is asked: -L, -m HOST or --mond")
     if "volume_groups" in settings.chosen and not settings.asks_running_cluster:

@@ -74,7 +74,7 @@ class ResourceTags:
                     raise ValueError("ram, cpu or load")
                 name = SPECIAL_NAMES[name]
             elif kind == "syskey" and name.startswith("_"):
-                raise ValueError("a name without _ in front, those are customer keys")
+                raise ValueError("a name that does not begin with _, which marks customer keys")
             key = PlacementKey(name, _number(value), _number(weight), kind != "key", self._level)
         except ValueError as error:
             self._remarks.append(_remark(tag, owner, str(error)))

@@ -276,7 +276,7 @@ def test_log_of_the_system_is_reported(
 MISUSED = {
     "--n1=wrong": "--n1: expected one of",
     "--wish": "unknown option --wish",
-    "--capture-keep=3": "it goes with --capture FOLDER",
+    "--capture-keep=3": "needs --capture FOLDER",
     "second.json": "one request file at most",
 }
 """Invalid options -> the error that is logged."""
@@ -309,7 +309,7 @@ def test_invalid_options_without_a_log_are_not_logged(plugin: Plugin, capsys: Ca
 def test_limits_of_kept_calls_are_rejected_if_none_is_kept(capsys: Capture) -> None:
     """--capture-keep and --capture-days without --capture are rejected."""
     assert main(["--capture-keep=3", "-"]) == 2
-    assert "it goes with --capture FOLDER" in capsys.readouterr().err
+    assert "needs --capture FOLDER" in capsys.readouterr().err
 
 
 def test_answer_contains_warnings_that_ganeti_would_drop(plugin: Plugin) -> None:

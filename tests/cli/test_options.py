@@ -113,7 +113,7 @@ def test_contradictory_options_are_rejected(
 @pytest.mark.parametrize(
     ("words", "output"),
     [
-        (["--cost=3"], "--cost is about the moves of others: it goes with --make-room N"),
+        (["--cost=3"], "--cost needs --make-room N: it limits the moves of other instances"),
         (
             ["explain", "--graph=steps.svg"],
             "--graph draws the steps of moves, and this answer has none",
@@ -213,4 +213,4 @@ def test_validate_rejects_options_without_effect(
     assert main([*([command] if command else []), "--validate", word, str(path)]) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err.startswith("iallocator: --validate only checks the input: no --")
+    assert output.err.startswith("iallocator: --validate only checks the input: --")

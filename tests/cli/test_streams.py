@@ -71,7 +71,7 @@ def test_page_is_written_in_an_ascii_locale(tmp_path: Path) -> None:
 def test_warnings_on_a_full_device_leave_the_answer(tmp_path: Path) -> None:
     """If stderr is a full device, answers are complete, and wrong options are rejected."""
     document = allocate_rbd(cluster(3))
-    document["nodes"]["node1"]["free_memory"] = 1000  # another is not accounted for
+    document["nodes"]["node1"]["free_memory"] = 1000  # less than its instances leave: a warning
     (tmp_path / "doc").write_bytes(as_bytes(document))
     reported = subprocess.PIPE
     whole, full = tmp_path / "whole", tmp_path / "full"

@@ -53,7 +53,7 @@ def test_page_of_show_is_that_of_report(path: str, tmp_path: Path) -> None:
     [
         (("--settings", "--rules"), "--rules and --settings exclude each other"),
         (("--rules", "--top=3"), "show --rules takes no --top: nothing is ranked there"),
-        (("--n1=off",), "--n1 changes only the page: it goes with --html FILE"),
+        (("--n1=off",), "--n1 needs --html FILE"),
     ],
 )
 def test_option_of_another_form_of_show_is_rejected(

@@ -468,22 +468,25 @@ def test_cluster_without_a_name_is_rejected(tmp_path: Path, capsys: Capture) -> 
 
         scenario.interfere = nameless
         assert main(["balance", f"-L{scenario.path}", "-X"]) == 2
-        assert capsys.readouterr().err.endswith("the cluster does not say its name\n")
+        assert capsys.readouterr().err.endswith("the answer lacks the name of the cluster\n")
         assert not scenario.submitted
 
 
 WRONG = {
-    "no live cluster": (("-X",), "-X carries a plan out on a running cluster"),
-    "reason": (("--reason=x",), "--reason says how a plan is carried out: it goes with -X"),
+    "no live cluster": (("-X",), "-X executes a plan on a running cluster"),
+    "reason": (("--reason=x",), "--reason needs -X"),
     "priority": (("--priority=20",), "--priority: expected low, normal, high or a whole number"),
     "journal": (("--resume=/nowhere/at/all",), "/nowhere/at/all: No such file or directory"),
     "ahead": (("-X", "-Lx", "--ahead=0"), "--ahead: expected a whole number from 1 to 1000"),
-    "by hand": (("-X", "-Lx", "--done-by-hand"), "--done-by-hand is about the journal"),
-    "both": (("-X", "-Lx", "--resume=a", "--journal=b"), "no --journal"),
-    "page": (("--resume=a", "--html=b"), "--resume goes on with a plan that is made: no --html"),
-    "dry": (("-X", "-Lx", "--dry-run", "--journal=b"), "--dry-run does nothing"),
-    "assume": (("--assume-offline",), "--assume-offline says how a plan is carried out"),
-    "rapi": (("-X", "-mx", "--priority=3"), "RAPI (-m) takes low, normal and high only"),
+    "by hand": (("-X", "-Lx", "--done-by-hand"), "--done-by-hand needs --resume"),
+    "both": (("-X", "-Lx", "--resume=a", "--journal=b"), "--journal has no effect"),
+    "page": (
+        ("--resume=a", "--html=b"),
+        "--html needs a new plan",
+    ),
+    "dry": (("-X", "-Lx", "--dry-run", "--journal=b"), "--dry-run executes nothing"),
+    "assume": (("--assume-offline",), "--assume-offline needs -X"),
+    "rapi": (("-X", "-mx", "--priority=3"), "RAPI (-m) accepts only low, normal and high"),
 }
 
 

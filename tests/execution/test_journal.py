@@ -42,7 +42,7 @@ def test_journal_on_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
             cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=_limit_files,
         )  # fmt: skip
         assert done.returncode == 1
-        assert "File too large: without a journal nothing more is done" in done.stderr
+        assert "File too large: the execution stops without a journal" in done.stderr
         assert not scenario.submitted
         assert not (tmp_path / "journal").exists()
         assert main(words) == 0

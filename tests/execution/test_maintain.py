@@ -487,11 +487,11 @@ def test_file_that_is_no_state_is_rejected(tmp_path: Path, capsys: Capture) -> N
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--until=06:00",), "--until says how a campaign is executed: it goes with -X"),
-        (("--boot-id=cat {node}",), "--boot-id says how a campaign is executed"),
+        (("--until=06:00",), "--until needs -X"),
+        (("--boot-id=cat {node}",), "--boot-id needs -X"),
         (("--boot-id=cat",), "--boot-id: expected {node} in the command"),
         (("--until=morning",), "--until"),
-        (("--no-reboot", "--boot-id=cat {node}"), "no --no-reboot"),
+        (("--no-reboot", "--boot-id=cat {node}"), "--boot-id and --no-reboot exclude each other"),
         (("--first-job-group",), "--first-job-group"),
     ],
 )

@@ -380,10 +380,10 @@ def test_script_marks_the_node_and_names_the_fencing() -> None:
     [
         ((), "rescue needs the name of a node"),
         (("nod1",), "rescue: unknown node nod1 (did you mean node1"),
-        (("node1", "--fenced"), "--fenced says how a plan is carried out"),
+        (("node1", "--fenced"), "--fenced needs -X"),
         (("node1", "--offline", "node2"), "rescue takes no --offline: NODE counts as offline"),
         (("node1", "--compat", "hail"), "none of htools' programs does the same"),
-        (("node1", "-L", "--resume", "journal"), "--resume goes on with a plan that is made"),
+        (("node1", "-L", "--resume", "journal"), "--resume continues the plan in the journal"),
     ],
 )
 def test_command_line_is_checked(words: tuple[str, ...], text: str) -> None:

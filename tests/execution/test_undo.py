@@ -124,9 +124,9 @@ def test_undo_omits_only_moves_that_violate_a_limit(tmp_path: Path, capsys: Capt
 @pytest.mark.parametrize(
     ("words", "output"),
     [
-        (("--max-length=3",), "--undo moves back what the journal has moved: no --max-length"),
-        (("--cost=3",), "no --cost"),
-        (("--resume=x",), "--resume goes on with a plan that is made: no --undo"),
+        (("--max-length=3",), "--undo only moves back instances: --max-length has no effect"),
+        (("--cost=3",), "--cost has no effect"),
+        (("--resume=x",), "--resume continues the plan in the journal: --undo needs a new plan"),
     ],
 )
 def test_option_without_effect_with_undo_is_rejected(

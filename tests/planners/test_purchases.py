@@ -222,9 +222,12 @@ def test_group_of_the_purchase_is_chosen() -> None:
         ("--add-nodes=1:1g,1g,1,cost=3,cost=4", "each of group, cost"),
         ("--add-nodes=1:1g,1g,1,node-memory=2g", "node-memory up to the memory of the node"),
         ("--add-nodes=1:1g,1g,1,group=west", "a group of the cluster (default), got west"),
-        ("--add-nodes=1:1g,1g,1 --compat=hail", "hspace adds no nodes"),
-        ("--add-nodes=1:1g,1g,1 -l3", "no --max-length"),
-        ("--add-nodes=1:1g,1g,1 --machine-readable", "hspace has no keys for --add-nodes"),
+        ("--add-nodes=1:1g,1g,1 --compat=hail", "--add-nodes and --compat hail exclude"),
+        ("--add-nodes=1:1g,1g,1 -l3", "--add-nodes and --max-length exclude"),
+        (
+            "--add-nodes=1:1g,1g,1 --machine-readable",
+            "exclude each other: use --json",
+        ),
         ("--add-nodes=1:1g,1g,1,cost=3 --add-nodes=1:1g,1g,1", "a cost for every kind of node"),
     ],
 )

@@ -345,9 +345,9 @@ def test_new_removed_and_resized_instances_do_not_matter(life: Life) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--shadow"], "--shadow goes with --steady"),
-        (["--steady", "--min-gain=1"], "no --min-gain"),
-        (["--steady", "--compat=hail"], "no --compat"),
+        (["--shadow"], "--shadow needs --steady"),
+        (["--steady", "--min-gain=1"], "--steady and --min-gain exclude each other"),
+        (["--steady", "--compat=hail"], "--steady and --compat exclude each other"),
         (["--steady", "--now=yesterday"], "a time with its zone"),
         (["--steady", "--hours=6"], "two hours of the day"),
     ],

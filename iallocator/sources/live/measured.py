@@ -143,7 +143,7 @@ def _apply_to_nodes(
         data = (reports.get(node.name) or {}).get("data")
         load = _number(data.get("cpu_total")) if isinstance(data, dict) else None
         if load is None:
-            raise MissingError(f"node {node.name} does not say how busy it is ({NODE_REPORT})")
+            raise MissingError(f"node {node.name} does not report its cpu load ({NODE_REPORT})")
         loads[node.index] = load
     vcpus = {index: float(cluster.nodes[index].reserved_cpus) for index in loads}
     held = [i for i in cluster.instances if i.nodes[0] in loads]
@@ -178,9 +178,7 @@ def _apply_to_instances(
     for node in nodes:
         data = (reports.get(node.name) or {}).get("data")
         if not isinstance(data, dict):
-            problem = (
-                f"node {node.name} does not say how busy its instances are ({INSTANCE_REPORT})"
-            )
+            problem = f"node {node.name} does not report the cpu load of its instances ({INSTANCE_REPORT})"
             raise MissingError(problem)
         loads |= {n: load for n, raw in data.items() if (load := _number(raw)) is not None}
     queried = {node.index for node in nodes}

@@ -179,7 +179,7 @@ def _assembled(
             for name, record in records.items():
                 of_disks[name] = [_groups_of(disk, own) for disk in record["disks"]]
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):
-        raise LiveError(where, "volume groups: an answer that is not understood") from None
+        raise LiveError(where, "volume groups: an unexpected answer") from None
     for raw in answers.instances if others else ():
         count = len(raw.get("disk.sizes") or ())
         if _has_volumes(raw) and len(of_disks.get(raw["name"], ())) != count:
