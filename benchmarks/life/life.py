@@ -164,7 +164,7 @@ def live(
 ) -> Outcome:
     """Return the result of the life with `seed` and a number of `requests`.
 
-    With `mends`, the cluster is also balanced after every failure and repair. `outage` is the share
+    If `mends`, the cluster is also balanced after every failure and repair. `outage` is the share
     of the life for which a failed node is offline.
     """
     life = _Life(scenario, policy, mends, observer)

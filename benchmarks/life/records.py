@@ -16,7 +16,7 @@ __all__ = ["Job", "Records"]
 class Job(NamedTuple):
     """One life to simulate: its scenario, policy, seed, and number of requests.
 
-    With `mends`, the cluster is also balanced after every failure and repair.
+    If `mends`, the cluster is also balanced after every failure and repair.
     """
 
     scenario: str

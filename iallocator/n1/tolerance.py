@@ -462,7 +462,11 @@ class FailureTolerance:
         return {one.instance.name for one in self.all_unrestarted(failure)}
 
     def _reject(self, move: Move, failure: Failure) -> N1Refuter:
-        """Record that `failure` rejects `move`, with the instance if a simulation named it."""
+        """Record that `failure` rejects `move`, and return the record.
+
+        The record is the failure, and the instance that would be lost; None if no simulation named
+        it.
+        """
         rejection = failure, self._unrestarted_then.get(failure)
         self._rejections[move.instance.name, move.before, move.after] = rejection
         return rejection

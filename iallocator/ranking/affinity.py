@@ -137,7 +137,11 @@ class _Rules:
         return derived(self._known, index, node, lambda: self._evaluated(index, node))
 
     def limits(self, index: int) -> tuple[float, Sequence[float]]:
-        """Return the MiB of memory to be exceeded, and the thresholds of the node's group."""
+        """Return the limit of free memory and the thresholds for the node `index`.
+
+        The limit is in MiB: a node with no more free memory rejects the instance. The thresholds
+        are those of the node's group.
+        """
         group = self._context.cluster.nodes[index].group
         limits = self._limits.get(group.index)
         if limits is None:

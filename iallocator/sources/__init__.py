@@ -199,6 +199,6 @@ def source_name(settings: Settings, positional: Sequence[str]) -> str:
 
 
 def _words(settings: Settings, target: str) -> list[str]:
-    """Return [the option that sets `target`, with its value]; [] if it was not given."""
+    """Return the option that sets `target`, with its value, in a list; [] if it was not given."""
     value = getattr(settings, target)
     return [f"--{target.replace('_', '-')}={value}"] if value else []

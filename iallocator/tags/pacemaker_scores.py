@@ -1,4 +1,4 @@
-"""Pacemaker's scores: integers that saturate at a million, which is infinity."""
+"""Pacemaker's scores: integers up to a million, which counts as infinite."""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ def test_tables_leave_the_domain_out_and_fit(words: str, text: Path) -> None:
 
 
 def test_long_reason_continues_below_itself() -> None:
-    """The table of `redistribute` fits the width, however long its reasons are."""
+    """The table of `redistribute` is no wider than `WIDTH` columns, however long its reasons
+    are.
+    """
     stored = FIXTURES / "redistribute"
     for case in sorted(path for path in stored.iterdir() if (path / "request.json").exists()):
         out = output_of("redistribute", case / "request.json")

@@ -44,7 +44,10 @@ def _tags(chances: random.Random) -> list[str]:
 
 
 def _scenario(chances: random.Random) -> tuple[State, Relations]:
-    """Return a few instances with constraints on nodes in overlapping failure domains."""
+    """Return the state and the constraints of a few instances on five nodes.
+
+    The nodes are in overlapping failure domains.
+    """
     instances = {
         f"inst{k:02}": builders.rbd(f"node{chances.randint(1, 5)}", tags=_tags(chances))
         for k in range(12)

@@ -118,7 +118,8 @@ class Size:
         return self._with(what, amount) if amount >= step else None
 
     def least(self, reason: str) -> Size | None:
-        """Return the size with the least amount of `reason` that steps can reach.
+        """Return this size with the amount of `reason` reduced, in steps of `STEPS`, as far as
+        possible.
 
         None if the size has this amount already, or if `reason` is not about an amount.
         """
@@ -129,7 +130,7 @@ class Size:
         return self._with(what, amount) if amount < getattr(self, what) else None
 
     def least_of_all(self) -> Size:
-        """Return the size with the least amounts that the steps of a tiered filling can reach."""
+        """Return this size with every amount reduced, in steps of `STEPS`, as far as possible."""
         size = self
         for reason in STEPS:
             size = size.least(reason) or size

@@ -59,7 +59,7 @@ Resources = tuple[float, float, float]
 
 
 def plus(*amounts: Resources) -> Resources:
-    """Return the sum of `amounts`."""
+    """Return the sum of `amounts`, for each kind of resource."""
     memory, disk, cpu = (sum(column) for column in zip((0.0, 0.0, 0.0), *amounts))
     return memory, disk, cpu
 

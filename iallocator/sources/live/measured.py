@@ -178,15 +178,17 @@ def _apply_to_instances(
     for node in nodes:
         data = (reports.get(node.name) or {}).get("data")
         if not isinstance(data, dict):
-            problem = f"node {node.name} does not report the cpu load of its instances ({INSTANCE_REPORT})"
-            raise MissingError(problem)
+            missing = f"the cpu load of its instances ({INSTANCE_REPORT})"
+            raise MissingError(f"node {node.name} does not report {missing}")
         loads |= {n: load for n, raw in data.items() if (load := _number(raw)) is not None}
     queried = {node.index for node in nodes}
-    missing = [i for i in cluster.instances if i.nodes[0] in queried and i.name not in loads]
-    for instance in missing:
+    unknown = [i for i in cluster.instances if i.nodes[0] in queried and i.name not in loads]
+    for instance in unknown:
         if instance.uses_memory:
-            problem = f"no node says how busy instance {instance.name} is ({INSTANCE_REPORT})"
-            raise MissingError(problem, instances=[one.name for one in missing])
+            problem = (
+                f"no node reports the cpu load of instance {instance.name} ({INSTANCE_REPORT})"
+            )
+            raise MissingError(problem, instances=[one.name for one in unknown])
     set_cpu_loads(cluster, loads)
     totals = dict.fromkeys(queried, 0.0)
     for instance in cluster.instances:
