@@ -37,7 +37,7 @@ def moment(text: str) -> float:
             hour, minute = map(int, (text[:2], text[3:]))
             time = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
             return (time if time > now else time + timedelta(days=1)).timestamp()
-        time = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text.upper())
     except ValueError:
         raise ValueError(expected) from None
     if time.tzinfo is None:

@@ -165,11 +165,11 @@ class Balancing(CommandSettings):
 
 
 def utc_time(text: str) -> float:
-    """Parse a time in UTC, like 2026-01-02T03:10:00Z."""
+    """Parse a time with its zone by RFC 3339, like 2026-01-02T03:10:00Z, in any case."""
     from datetime import datetime
 
     try:
-        parsed = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text.upper())
     except ValueError:
         parsed = None
     if parsed is None or parsed.tzinfo is None:

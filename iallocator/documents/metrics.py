@@ -14,6 +14,7 @@ from time import strptime
 from typing import NamedTuple
 
 from iallocator import __version__
+from iallocator.documents.keys import KEYS
 from iallocator.model.columns import CPUS, DISK, MEMORY
 from iallocator.planners.check.health import FINDING_KINDS, failures
 from iallocator.scoring.metrics import STATISTICS
@@ -328,17 +329,19 @@ OUTCOME_LABELS = {"success": "answered", "failed": "rejected"}
 
 
 def plan_metrics(done: PlanResult) -> list[Json]:
-    """Return metrics of the size and the effect of a plan."""
+    """Return metrics of the size of a plan, and of its scores if its document has them."""
     labels = {"command": done.plan.command}
-    before, after = done.scores
-    return [
+    found = [
         _metric("plan_moves", [(labels, len(done.moves))]),
         _metric("plan_copied_bytes", [(labels, sum(move.copied for move in done.moves) * MIB)]),
-        _metric(
-            "plan_score",
-            [({**labels, "moment": "before"}, before), ({**labels, "moment": "after"}, after)],
-        ),
     ]
+    if ("scores", "") not in KEYS.get(done.plan.command, ()):
+        before, after = done.scores
+        moments = {"before": before, "after": after}
+        found.append(
+            _metric("plan_score", [({**labels, "moment": one}, moments[one]) for one in moments])
+        )
+    return found
 
 
 def campaign_metrics(progress: Json) -> list[Json]:

@@ -176,6 +176,17 @@ def test_balance_writes_moves_and_the_jobs_of_an_execution(tmp_path: Path) -> No
     assert sum(jobs) >= 1
 
 
+def test_campaign_of_maintenance_has_no_metrics_of_scores(tmp_path: Path) -> None:
+    """`maintain --metrics` writes no scores, as its document has none."""
+    target = tmp_path / "ganeti.prom"
+    words = ("--master-node=node1", f"--metrics={target}", CLUSTER)
+    plan = json_of("maintain", *words, status=1)  # not every node can be rebooted
+    found = samples(target.read_text())
+    assert "scores" not in plan
+    assert found['plan_moves{command="maintain"}'] == len(plan["moves"])
+    assert not [name for name in found if name.startswith("plan_score")]
+
+
 def test_file_stays_if_the_cluster_cannot_be_read(tmp_path: Path) -> None:
     """If the cluster cannot be read, the file of metrics stays; a missing folder is an error."""
     target = tmp_path / "ganeti.prom"

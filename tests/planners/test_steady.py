@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.command import complaint, run
+from tests.command import complaint, printed, run
 from tests.schemas import conforms
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -354,6 +354,17 @@ def test_new_removed_and_resized_instances_do_not_matter(life: Life) -> None:
 )
 def test_wrong_options_are_rejected(words: list[str], problem: str) -> None:
     assert problem in complaint(run("balance", *words, "docs/examples/cluster.json"))
+
+
+@pytest.mark.parametrize("moment", ["2026-01-02t03:10:00z", "2026-01-02T05:10:00+02:00"])
+def test_time_of_a_round_has_any_form_of_rfc_3339(moment: str, tmp_path: Path) -> None:
+    loads = tmp_path / "loads"
+    loads.write_text("files 1 0 0 0\n")
+    history = f"--history={tmp_path / 'rounds'}"
+    words = ["--steady", f"-U{loads}", history, f"--now={moment}"]
+    printed("balance", *words, "docs/examples/cluster.json")
+    (file,) = (tmp_path / "rounds").iterdir()
+    assert '"time":"2026-01-02T03:10:00Z"' in file.read_text()
 
 
 def test_loads_are_required(tmp_path: Path) -> None:
