@@ -81,10 +81,10 @@ A node of 10 cpus with a ratio of 4.1 allows 41 virtual cpus, not 40.99999999999
 """
 
 LEAST_DIVISOR = 1e-6
-"""Ratios and factors that are read, no unit: their minimum, so that quotients stay finite."""
+"""Ratios and factors in the input, no unit: their minimum, so that quotients stay finite."""
 
 LARGEST_NUMBER = 2**53
-"""Numbers that are read, in any unit: beyond this, floats skip whole numbers."""
+"""Numbers in the input, in any unit: beyond this, floats skip whole numbers."""
 
 LARGEST_LOAD = 1e9
 """The utilisation of a node or an instance, no unit: sums of squares stay far from infinity."""

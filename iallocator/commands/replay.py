@@ -63,7 +63,7 @@ class Replayed(Result):
         self._junit = junit
 
     def complete(self) -> bool:
-        """Count the outcomes; with ``--junit`` write them to a file."""
+        """Count the outcomes, and with ``--junit`` write them to a file. Return True."""
         outcomes = self.outcomes
         passed = sum(1 for outcome in outcomes if outcome.passed)
         self.status = int(passed < len(outcomes))

@@ -804,7 +804,7 @@ class Speculation:
         cannot be simulated in arrays.
 
         If there are many predictions, the failures that have rejected an instance are simulated
-        first. Mostly one of them disproves a prediction, and the others need no simulation.
+        first. Usually one of them disproves a prediction, and the others need no simulation.
         """
         if sum(map(len, self._predictions)) <= FAILURES_AT_ONCE:
             return self._confirmed_among(len(self._predictions), lambda one: True)

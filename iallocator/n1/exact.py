@@ -111,10 +111,11 @@ class OfflineInstances:
         self._instances = [one for one in instances if one.nodes and one.nodes[0] in offline]
 
     def back(self, state: State, coming: Instance | None = None) -> tuple[int, float]:
-        """Return the number of instances from offline nodes that run in the group, and their MiB.
+        """Return the number of instances from offline nodes that run in the group again.
 
         The primary of each of these instances was offline in the initial state. `coming` is counted
-        as running again. A colocation group is counted as one instance.
+        as running again. A colocation group is counted as one instance. The second value is their
+        memory in MiB.
         """
         nodes, units = state.cluster.nodes, self._rules.units
         back = []

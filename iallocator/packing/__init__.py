@@ -49,7 +49,8 @@ MOST_EXACT_ITEMS = 300
 change only the last items."""
 
 MOST_PATTERNS = 20_000
-"""The most patterns of all bins together in the program of `fill_exactly`."""
+"""The most patterns of all bins together in the integer program of `fill_exactly`. A pattern is the
+number of items of each size in a bin."""
 
 
 class Item:

@@ -445,7 +445,7 @@ def nearest_secondary(
 ) -> str:
     """Return the nearest node for the first secondary of `instance`, in words.
 
-    `placements` are those that were found; there must be none.
+    `placements` is the result of the search, which found none; it has the rejections by N+1.
     """
     rejected = placements.rejected[1] if placements.rejected else None
     return _in_words(

@@ -199,7 +199,7 @@ class _Shortening:
         return self._keeps_n1(self.number, shorter.entries, self._same(shorter.entries))
 
     def _same(self, changed: Entries) -> int:
-        """Return how many of the first moves are those of the present plan."""
+        """Return the number of leading moves that `changed` and the present plan have in common."""
         pairs = zip(changed, self.plan)
         return next((k for k, (new, old) in enumerate(pairs) if new is not old), len(changed))
 

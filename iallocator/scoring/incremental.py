@@ -232,7 +232,7 @@ class IncrementalScores:
     def placed_along(self, path: Sequence[Nodes]) -> None:
         """Update the scores after several placements, all of which are in the state already.
 
-        `path`: the placements that one call of `path` returned, or at most `left` placements.
+        `path`: the placements returned by one call of the method `path`, or at most `left` others.
         """
         for nodes in path:
             self.placed(nodes)

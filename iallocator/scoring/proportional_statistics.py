@@ -74,7 +74,10 @@ class _Symbols:
 
 
 def _linear(k: int) -> dict[str, dict[tuple[str, ...], float]] | None:
-    """Return statistic `k` as column -> names of capacities -> factor; None if it is not linear."""
+    """Return column -> names of capacities -> factor of statistic `k`; None if it is not linear.
+
+    The statistic is linear if it is a sum of products of one column, capacities and a factor.
+    """
     by_column: dict[str, dict[tuple[str, ...], float]] = {}
     for names, factor in STATISTICS[k].value(_Symbols()).products.items():  # type: ignore[arg-type]
         columns = [name for name in names if name in CHANGING]
@@ -87,10 +90,10 @@ def _linear(k: int) -> dict[str, dict[tuple[str, ...], float]] | None:
 
 
 LINEAR = [_linear(k) for k in range(len(STATISTICS))]
-"""For each statistic, column -> names of capacities -> factor, as a sum of products.
+"""For each statistic, column -> names of capacities -> factor. The statistic is the sum of the
+products of column, capacities and factor.
 
-The entry is None for a statistic that equal instances do not change by equal amounts.
-"""
+The entry is None for a statistic that equal instances do not change by equal amounts."""
 
 
 def coefficients(k: int, view: NodeView) -> dict[str, Floats]:

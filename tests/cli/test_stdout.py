@@ -174,7 +174,7 @@ CASES = {
     "snapshot": Case("snapshot doc", batch()),
     "squeeze": Case(f"squeeze -t {SQUEEZE}", {}, solver=True),
 }  # fmt: skip
-"""Command -> a document; one that needs exact search if the command has it."""
+"""Command -> a document; it needs exact search if the command has exact search."""
 
 
 def forms() -> dict[str, tuple[str, ...]]:

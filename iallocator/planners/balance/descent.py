@@ -93,7 +93,8 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
     ) -> ScoredMoves | None:
         """Return the best move of an instance that copies at most `budget` MiB, or None.
 
-        The move need not lower the score enough. If it does, `allows` has accepted it.
+        The returned move may fail to lower the score enough. A move that lowers it enough is
+        returned only if `allows` accepts it.
         """
         present = builder.score
 

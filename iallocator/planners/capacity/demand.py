@@ -167,7 +167,9 @@ class FullForecast:
         return document
 
     def lasts(self, report: CapacityReport, names: Iterable[str]) -> float | None:
-        """Return the days until the first of groups `names` is full; None: never, or unknown."""
+        """Return the days until the first of the groups `names` is full; None: never, or
+        unknown.
+        """
         days = []
         for group in report.before.cluster.groups:
             if group.name in names and self._resource(report, group.index):

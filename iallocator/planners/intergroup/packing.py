@@ -228,7 +228,9 @@ def _orders(mover: Mover, instances: Sequence[Instance], targets: Targets) -> It
 
 
 def _undecided_failures(mover: Mover, made: Sequence[Move]) -> list[Failure]:
-    """Return failures that must be tolerated after the moves, if bounds prove nothing."""
+    """Return the failures that must be tolerated after the moves `made`, but that bounds do not
+    prove.
+    """
     context = mover.context
     cluster = context.cluster
     undecided: list[Failure] = []

@@ -205,7 +205,7 @@ def add_room(
     deadline: Deadline,
     coming: Sequence[Instance],
 ) -> None:
-    """If `reply` does not satisfy `request`, add moves of other instances after which it fits.
+    """If `reply` does not satisfy `request`, add moves of other instances that make it possible.
 
     `coming` are the new instances of the request. A clause in ``info`` reports the result.
     """

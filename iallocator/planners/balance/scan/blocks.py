@@ -123,15 +123,15 @@ if TYPE_CHECKING:
 
     """What moves add to the sums and to the sums of squares, statistics × rows × columns.
 
-    It has the first statistics of `ProportionalStatistics.steady`, or all of them.
+    It has the first statistics of `ProportionalStatistics.without_reserved`, or all of them.
     """
 
 
 class MoveEffects:
     """The effects of the moves of one kind in a block: which are `forbidden`, and what they add.
 
-    The additions to steady statistics are the sum of `stacks`, those to other statistics the sum of
-    `shifts`.
+    The additions to statistics of `without_reserved` are the sum of `stacks`, those to other
+    statistics the sum of `shifts`.
     """
 
     __slots__ = ("forbidden", "shifts", "stacks")
@@ -281,7 +281,7 @@ class Sides:
         return after
 
     def _shift(self, after: BatchView, node: Whole) -> Shift:
-        """Return what the change of `node` to `after` adds to statistics that are not steady."""
+        """Return what the change of `node` to `after` adds to the statistics of `others`."""
         shift: Shift = {}
         for k in self._statistics.others:
             old = self._table.values[k][node]
@@ -294,16 +294,16 @@ class Sides:
         return shift
 
     def _stack(self, after: BatchView, node: Whole, count: int | None = None) -> Stack:
-        """Return what the change of `node` to `after` adds to the first `count` steady statistics.
+        """Return what the change of `node` to `after` adds to deviations without reserved memory.
 
-        None: to all steady statistics.
+        These are the first `count` statistics of `without_reserved`, or all of them if it is None.
         """
-        steady = self._statistics.steady[:count]
-        old = self._table.values[steady][:, node]
+        kept = self._statistics.without_reserved[:count]
+        old = self._table.values[kept][:, node]
         centres = self._table.centres
         rows = self.p.shape[0]
-        new = np.empty((len(steady), rows, node.shape[1]))
-        for j, k in enumerate(steady):
+        new = np.empty((len(kept), rows, node.shape[1]))
+        for j, k in enumerate(kept):
             new[j] = value_of(k, after, centres[k])
         added = new - old
         new += old
@@ -384,7 +384,7 @@ class Sides:
 
     @cached_property
     def _secondary_stack(self) -> Stack:
-        """Return what targets that become secondaries add to the steady statistics."""
+        """Return what targets that become secondaries add to deviations without reserved memory."""
         return self._stack(
             self._as_secondary(self._at_n, self.n, self.p), self.n, self._statistics.mirrored
         )
@@ -403,7 +403,9 @@ class Sides:
         return self._promotion
 
     def _demoted(self) -> Stack:
-        """Return what primaries that become secondaries add to the steady statistics."""
+        """Return what primaries that become secondaries add to deviations without reserved
+        memory.
+        """
         if self._demotion is None:
             after = self._as_secondary(self._p0, self.p, self.s)
             self._demotion = self._stack(after, self.p)

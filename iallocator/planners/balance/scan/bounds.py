@@ -90,7 +90,11 @@ class RowBounds:
         return bounds
 
     def looked_at(self, rows: Whole, chords: RowChords, lowest: Floats) -> None:
-        """Store the `lowest` bound of each of `rows`, without constant, and the `chords` used."""
+        """Store the lowest bound of the moves of each of `rows`.
+
+        `lowest`: these bounds, without the constant of the chords. `chords`: the chords by which
+        they were computed.
+        """
         self._floor[rows] = lowest
         self._slopes[:, rows] = chords.slopes
         self._tilts[:, rows] = chords.tilts

@@ -56,9 +56,9 @@ def write_moves(
     for n, one in enumerate(effects):
         forbidden[n] = one.forbidden
         if not skipped:
-            _add_up(added[n, : len(statistics.steady)], [more for more, _ in one.stacks])
-        _add_up(squares[n, : len(statistics.steady)], [more for _, more in one.stacks])
-        for j in range(len(statistics.steady), len(statistics.spreads)):
+            _add_up(added[n, : len(statistics.without_reserved)], [more for more, _ in one.stacks])
+        _add_up(squares[n, : len(statistics.without_reserved)], [more for _, more in one.stacks])
+        for j in range(len(statistics.without_reserved), len(statistics.spreads)):
             added[n, j - skipped], squares[n, j] = _gathered(one.shifts, statistics.spreads[j])
         for k in statistics.sums:
             linear[n] += statistics.weights[k] * _gathered(one.shifts, k)[0]
@@ -466,7 +466,10 @@ class RemadeMoves(MoveStore):
             self._widest[k] = min(low, least), max(high, most)
 
     def _look(self, page: Page, rows: Whole, here: RowChords) -> Floats:
-        """Store and return the bounds of the moves of `rows`, which are in `page`."""
+        """Return the bounds of the scores of the moves of `rows`, and store the lowest of each row.
+
+        `page` has these moves. `here` has the chords of `rows`.
+        """
         bound = page.linear_bounds(np.arange(rows.size, dtype=np.intp), here)
         self.rows.looked_at(rows, here, bound.min(axis=1))
         bounds: Floats = bound + here.constant[:, None]

@@ -35,14 +35,16 @@ class ProportionalStatistics:
     groups:
         Leader -> the statistics of its group, each with the factor by which it changes if the
         leader changes by one. Statistics that moves cannot change are left out.
-    steady:
+    without_reserved:
         The leaders that are deviations and do not depend on memory reserved for failovers.
     mirrored:
-        The number of statistics that a secondary changes; they are the first ones of `steady`.
+        The number of statistics that a secondary changes; they are the first ones of
+        `without_reserved`.
     spreads, sums:
-        All leaders that are deviations, and all other leaders; `spreads` begins with `steady`.
+        All leaders that are deviations, and all other leaders; `spreads` begins with
+        `without_reserved`.
     others:
-        All leaders without `steady`.
+        All leaders that are not in `without_reserved`.
     moved:
         The number of statistics with a sum that a move can change; they are the last ones of
         `spreads`. On equal nodes, a move adds to one node what it takes from another, except for
@@ -56,14 +58,14 @@ class ProportionalStatistics:
     ) -> None:
         self.groups = groups
         spreads = [k for k in groups if STATISTICS[k].spread]
-        steady = [k for k in spreads if k not in RESERVING]
-        self.steady = sorted(steady, key=lambda k: k not in mirrored)
-        self.mirrored = sum(1 for k in steady if k in mirrored)
-        self.spreads = self.steady + [k for k in spreads if k in RESERVING]
-        alike = all(k in even for k in steady)
-        self.moved = len(self.spreads) - (len(steady) if alike else 0)
+        plain = [k for k in spreads if k not in RESERVING]
+        self.without_reserved = sorted(plain, key=lambda k: k not in mirrored)
+        self.mirrored = sum(1 for k in plain if k in mirrored)
+        self.spreads = self.without_reserved + [k for k in spreads if k in RESERVING]
+        alike = all(k in even for k in plain)
+        self.moved = len(self.spreads) - (len(plain) if alike else 0)
         self.sums = [k for k in groups if not STATISTICS[k].spread]
-        self.others = self.spreads[len(self.steady) :] + self.sums
+        self.others = self.spreads[len(self.without_reserved) :] + self.sums
         self.weights = {
             k: sum([STATISTICS[j].weight * abs(factor) for j, factor in group.items()])
             for k, group in groups.items()
