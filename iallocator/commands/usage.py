@@ -308,9 +308,9 @@ USAGE = {
         "instances fail over by priority (tag iallocator:priority:N), and then get new "
         "secondaries. On a running cluster, the command first verifies that the node is dead: its "
         "node daemon and its addresses must not answer. In a file, the node is taken as dead. With "
-        "--return, the node comes back. With --watch, for a timer, the command finds the node "
-        "itself: in groups with the tag iallocator:rescue:auto, after several calls in which the "
-        "node did not answer, and only if at most --most-nodes nodes are away.",
+        "--return, the node returns to service. With --watch, for a timer, the command finds the "
+        "node itself: in groups with the tag iallocator:rescue:auto, after several calls in which "
+        "the node did not answer, and only if at most --most-nodes nodes are away.",
         "The node is not dead, or is the master node. An instance cannot be saved, or has no new "
         f"secondary. {PLAN_FAILED}",
         (

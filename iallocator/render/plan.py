@@ -107,9 +107,9 @@ def rescue(plan: Json, facts: Json, page: Page) -> None:
         signs = "; ".join(f"{what}: {text}" for what, text in evidence.items() if text is not True)
         how = f"dead ({signs})" if signs else "taken as dead"
         page.say(f"{plan['node']}: {how}", indent=0)
-    elif "node" in plan:
-        page.say(f"{plan['node']}: comes back", indent=0)
     idle = not plan["moves"] and "reason" in plan
+    if "returns" in plan and not idle:
+        page.say(f"{plan['node']}: returns to service", indent=0)
     for text in [plan["reason"]] if idle else _sums(plan, page):
         page.say(printable(text), indent=0)
     for key, title in (

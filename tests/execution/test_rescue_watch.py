@@ -14,7 +14,7 @@ from iallocator.commands.planner_options import Watching
 from iallocator.execution.runner import Waves
 from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
-from tests.command import complaint, json_of, run
+from tests.command import complaint, json_of, printed, run
 from tests.live.cluster_answers import node as live_node
 from tests.patience import PATIENCE
 from tests.schemas import conforms
@@ -357,7 +357,11 @@ def test_return_of_a_file_is_only_planned() -> None:
     found = json_of("rescue", "node3", "--return", document=document)
     conforms(found, "plan")
     assert not found["transition"]["steps"]
+    lines = printed("rescue", "node3", "--return", document=document)
+    assert lines.splitlines()[0] == "node3 is online, and not drained"
     document["nodes"]["node3"]["drained"] = True
+    lines = printed("rescue", "node3", "--return", document=document)
+    assert lines.startswith("node3: returns to service")
     found = json_of("rescue", "node3", "--return", document=document)
     assert [step["kind"] for step in found["transition"]["steps"]] == ["undrain"]
     document["nodes"]["node3"]["offline"] = True
