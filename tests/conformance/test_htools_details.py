@@ -12,7 +12,7 @@ import pytest
 from iallocator.compat.htools.programs import PROGRAMS
 from tests.seeds import seeds
 
-from .command_lines import OPTIONS, SHORT, Case, case, tight_request
+from .command_lines import OPTIONS, SHORT, Case, case, cluster_text, tight_request
 from .documents import document
 from .htools import ours, theirs
 
@@ -636,9 +636,19 @@ def test_repeated_member_is_read_without_a_remark_as_by_the_original(words: str)
 
 
 @installed
-@pytest.mark.parametrize(("program", "number"), [("hail", 710099), ("hroller", 860118)])
+@pytest.mark.parametrize(
+    ("program", "number"),
+    [
+        ("hail", 710099), ("hail", 860025), ("hail", 860030), ("hail", 860044),
+        ("hroller", 860118), ("hinfo", 860028),
+    ],
+)  # fmt: skip
 def test_rare_command_line_gives_the_output_of_the_original(program: str, number: int) -> None:
-    """Full nodes without a reserve, and groups without a rebooted node, count as originally."""
+    """Rare command lines have the output of the original.
+
+    They are about full nodes without a reserve, groups without a rebooted node, the order of peers,
+    the policy of a text file, and missing networks of groups that are all unallocable.
+    """
     one = case(number, program)
     assert ours(one) == theirs(one)
 
@@ -723,4 +733,21 @@ def test_hroller_moves_instances_off_offline_nodes_in_the_order_of_the_original(
     """`hroller` moves instances off online and offline nodes in the order of the original."""
     for number in seeds(12, 100):
         one = offline_between(number)
+        assert ours(one) == theirs(one), number
+
+
+@installed
+@pytest.mark.parametrize("template", ["ext", "drbd"])
+@pytest.mark.parametrize("words", ["-v -v", "-p", "-Ssaved"])
+def test_hspace_places_equal_instances_in_the_order_of_the_original(
+    words: str, template: str
+) -> None:
+    """`hspace` chooses between places with equal scores as the original does, by rounding."""
+    simulated = ("--simulate", "p,7,20g,4g,8", "--simulate", "p,3,40g,8g,4")
+    one = Case("hspace", (*words.split(), "--disk-template", template, *simulated), {})
+    assert ours(one) == theirs(one)
+    for number in seeds(2, 40):
+        text = cluster_text(Random(f"equal places/{number}"))
+        options = ("-t", "c.data", *words.split(), "--disk-template", template)
+        one = Case("hspace", options, {"c.data": text})
         assert ours(one) == theirs(one), number

@@ -329,7 +329,12 @@ def scores(state: State, nodes: Sequence[int]) -> list[str]:
     rows = [("Field", "Value", "Weight")]
     if any(state.cluster.nodes[index].online for index in nodes):
         rows += [
-            (one.htools, decimal(term / one.weight), f"x{one.weight:.2f}")
+            # Not -0.0, to which `Node.reserve_slack` may be rounded
+            (
+                one.htools,
+                decimal(round(term / one.weight, WRITTEN_DECIMALS) + 0.0),
+                f"x{one.weight:.2f}",
+            )
             for one, term in zip(STATISTICS, terms_of(state, nodes), strict=True)
             if one.htools
         ]
@@ -367,6 +372,31 @@ NUMBERED_FIELDS = INSTANCE_LIST_FIELDS | {"peermap"}
 """Fields of nodes in which instances or nodes are numbers: their positions in the source."""
 
 
+def _peers(state: State, node: Node) -> list[tuple[int, int]]:
+    """Return the primaries of the secondaries on `node`, with the memory reserved for each.
+
+    The largest amount is first. Of equal amounts, the last one that has changed is first.
+    """
+    last = len(state.cluster.nodes) - 1
+    held = list(state.secondaries[node.index].values())
+    moved = {one.name for one in held if one.nodes != state.where[one.name]}
+    settled = [one for one in held if one.name not in moved]
+    arrived = [one for one in held if one.name in moved and one.auto_balance]
+    pairs: list[tuple[int, int]] = []
+    for one in (*sorted(settled, key=lambda one: -one.order), *arrived):
+        number, memory = last - state.where[one.name][0], one.takeover_memory
+        memory += sum(before for index, before in pairs if index == number)
+        larger = [pair for pair in pairs if pair[0] != number and pair[1] > memory]
+        smaller = [pair for pair in pairs if pair[0] != number and pair[1] <= memory]
+        pairs = [*larger, (number, memory), *smaller]
+    left = {  # when an instance leaves, an amount of 0 is removed
+        last - one.nodes[0]
+        for one in state.cluster.instances
+        if one.nodes[1:2] == (node.index,) and state.where.get(one.name) != one.nodes
+    }
+    return [(number, memory) for number, memory in pairs if memory or number not in left]
+
+
 def _numbers(state: State, node: Node, name: str) -> str:
     """Return the field `name` of `NUMBERED_FIELDS` as a list in the syntax of Haskell.
 
@@ -374,12 +404,7 @@ def _numbers(state: State, node: Node, name: str) -> str:
     """
     cluster = state.cluster
     if name == "peermap":
-        last = len(cluster.nodes) - 1
-        reserved = state.peers[node.index]
-        peers = {state.where[one][0] for one in state.secondaries[node.index]}
-        pairs = [(last - index, reserved.get(index, 0)) for index in peers]
-        pairs.sort(key=lambda pair: (-pair[1], pair[0]))
-        return f"[{','.join(f'({index},{memory})' for index, memory in pairs)}]"
+        return f"[{','.join(f'({index},{memory})' for index, memory in _peers(state, node))}]"
     ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
     names = dict.fromkeys([*(one.name for one in ordered), *state.where])
     numbers = {one: number for number, one in enumerate(names)}
@@ -387,7 +412,8 @@ def _numbers(state: State, node: Node, name: str) -> str:
     settled: list[int] = []
     arrived: list[int] = []
     for one in held[node.index].values():
-        stays = one.nodes[role : role + 1] == (node.index,)
+        # A failover puts the instance anew among the secondaries of a node
+        stays = one.nodes == state.where[one.name] if role else one.nodes[:1] == (node.index,)
         (settled if stays else arrived).append(numbers[one.name])
     return f"[{','.join(map(str, [*reversed(arrived), *settled]))}]"
 

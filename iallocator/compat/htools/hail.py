@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import partial
 
 from iallocator.commands.states import state_after
 from iallocator.compat.htools.backend import load, node_list, silently, warn, write
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
+    from iallocator.model.policy import Policy
     from iallocator.reply import Reply
     from iallocator.requests.existing import Request
 
@@ -49,7 +51,7 @@ NO_SECONDARY = re.compile(r"Instances of type (\S+) have no secondary to relocat
 
 
 UNKNOWN_GROUP = re.compile(r"^Group (\S+) does not exist$")
-DISCONNECTED = re.compile(r"^group (\S+)( is not connected .*)")
+DISCONNECTED = re.compile(r"(?:^|(?<=, ))group (\S+)( is not connected [^,]*)")
 CHOSEN = re.compile(r"(Selected group: [^,]+, )?(.*)", re.DOTALL)
 NEXT_GROUP = re.compile(r", (?=[Gg]roup \S+ )")
 """The separator of the parts of an answer about a new instance; each part is about one group."""
@@ -102,7 +104,8 @@ def run(given: Given) -> int:
             say("Allocation on a dedicated cluster; using lost-allocations metrics.")
     before = State(cluster)
     _show(given, before, "Initial")
-    _save(given, before, master, "pre-ialloc", "before")
+    write_to = partial(_save, given, master, policy)
+    write_to(before, "pre-ialloc", "before")
     reply = decide(cluster, request, settings)
     _reword(reply, request, cluster, message)
     sys.stdout.buffer.write(encode(reply, extended=False))
@@ -113,7 +116,7 @@ def run(given: Given) -> int:
         instance.order = len(cluster.instances) if single else -number
     after = state_after(cluster, request, reply.success, reply.result)
     _show(given, after, "Final")
-    _save(given, after, master, "post-ialloc", "after")
+    write_to(after, "post-ialloc", "after")
     return 0
 
 
@@ -151,11 +154,15 @@ def _show(given: Given, state: State, moment: str) -> None:
         say(f"\n{moment} cluster status:\n{node_list(state, given.print_nodes)}")
 
 
-def _save(given: Given, state: State, master: str, ending: str, moment: str) -> None:
+def _save(
+    given: Given, master: str, policy: Policy, state: State, ending: str, moment: str
+) -> None:
     """Write `state` to a file if an option requests it."""
     if given.save is not None:
         path = f"{given.save}.{ending}"
-        text = write_text(state.cluster, state, master=master, backwards=True, reported=True)
+        text = write_text(
+            state.cluster, state, policy=policy, master=master, backwards=True, reported=True
+        )
         write(path, text)
         say(f"The cluster state {moment} iallocator run has been written to file '{path}'")
 
@@ -165,7 +172,7 @@ def _reword(reply: Reply, request: Request, cluster: Cluster, message: dict[str,
     reply.info = UNALLOCABLE.sub("", _info(reply.info))
     if request.new:
         chosen = message["request"].get("group_name")
-        reply.info = _disconnected(reply.info, cluster, chosen, isinstance(request, Allocate))
+        reply.info = _disconnected(reply.info, cluster, chosen)
     if isinstance(request, NodeEvacuate | ChangeGroup) and reply.success:
         nowhere = ""
         if isinstance(request, ChangeGroup) and not request.target_groups(cluster):
@@ -191,15 +198,15 @@ def _info(info: str) -> str:
     return chosen + ", ".join(parts)
 
 
-def _disconnected(info: str, cluster: Cluster, chosen: str | None, single: bool) -> str:
-    """Return `info`, with hail's words for a group that lacks a network and had no alternative.
+def _disconnected(info: str, cluster: Cluster, chosen: str | None) -> str:
+    """Return `info`, with hail's words for groups that lack a network and had no alternative.
 
-    `chosen`: the name of the group that the request names. `single`: whether the request is for one
-    instance; for several, hail names only the group.
+    `chosen`: the name of the group that the request names. hail uses other words if no group is
+    allocatable.
     """
     if chosen is not None:
         return DISCONNECTED.sub(r"The group \1\2", info)
-    if single and len(cluster.groups) == 1:
+    if all(group.alloc_policy == "unallocable" for group in cluster.groups):
         return DISCONNECTED.sub(r"Group \1: error The group \1\2", info)
     return info
 

@@ -13,6 +13,7 @@ from iallocator.model.instance import UNIT_LOAD, Backend, Disks, Instance
 from iallocator.model.state import derived
 from iallocator.model.templates import DISKLESS, DRBD, TEMPLATES
 from iallocator.planners.capacity.next_place import NextPlace
+from iallocator.scoring.rounding import decided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ class CapacityState:
     behaviour:
         The differences from hspace. In hspace, the newest instances leave a failed node first,
         and the policy checks a disk of a diskless instance.
+    exact_ties:
+        Whether rounding decides between places with equal scores, as in hspace.
     """
 
     def __init__(
@@ -184,11 +187,13 @@ class CapacityState:
         n1: GroupTolerances,
         limits_of: Mapping[int, LimitSet],
         behaviour: Behaviour,
+        exact_ties: bool = False,
     ) -> None:
         self.state = state
         self.kernels = kernels
         self._limits_of = limits_of
         self._behaviour = behaviour
+        self._exact_ties = exact_ties
         self.groups = groups
         self._scope = range(len(state.cluster.nodes))
         self._kernel: Kept[None, Kernel] = {}
@@ -235,7 +240,7 @@ class CapacityState:
 
     def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
         """Return the best nodes for `instance`, or (), and the number of rejections by reason."""
-        return self._find(instance, self.kernel, False)
+        return self._find(instance, self.kernel, False, self._exact_ties)
 
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
         """Return possible nodes for `instance`, or (), and the number of rejections by reason.
@@ -273,7 +278,7 @@ class CapacityState:
         return {} if nodes else failures
 
     def _find(
-        self, instance: Instance, kernel: Kernel, every: bool
+        self, instance: Instance, kernel: Kernel, every: bool, exact_ties: bool = False
     ) -> tuple[tuple[int, ...], Failures]:
         barred = self._barred(instance)
         if barred:
@@ -287,6 +292,8 @@ class CapacityState:
         if self.n1.rejects_pairs(instance, every):
             rejected = sum(candidates.feasible for candidates in offers)
             offers = []
+        if exact_ties:
+            offers = [decided(self.state, self._scope, instance, one) for one in offers]
         for candidates in offers:
             for placement in candidates.ranked():
                 if best is not None and best <= placement:
@@ -480,6 +487,8 @@ class CapacityState:
 
         `newcomers` returns the instance at a position of the sequence; 0 is the next instance.
         """
+        if self._exact_ties:
+            return None
         pair = instance.required_nodes == 2
         self._arrays = True
         groups: dict[int, list[int]] = {}
