@@ -347,6 +347,7 @@ LACKED: dict[str, Reasons] = {
     },
     "--verify-plan": {"repair": "each repair is a plan of its own", "": NO_MOVES},
     "--undo": {
+        "maintain": "the journal of a group is undone by iallocator balance -L --undo JOURNAL",
         "repair": "a journal of repair is undone by iallocator balance -L --undo JOURNAL",
         "": NO_MOVES,
     },

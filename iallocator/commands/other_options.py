@@ -325,8 +325,8 @@ class Repair(RepairForms, Execution):
         super().check(positional)
         if self.offline and self.execute and not self.dry_run:
             raise UsageError(
-                "--offline assumes that a node has failed; -X repairs only after nodes that "
-                "Ganeti marks as offline"
+                "--offline assumes that a node has failed; -X repairs only instances of "
+                "nodes that are marked offline in Ganeti"
             )
 
 

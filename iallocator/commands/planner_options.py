@@ -766,8 +766,8 @@ class Rescue(Watching):
     )
     fenced: bool = option(
         "--fenced",
-        "with -X: the node is powered off already: fence it not by its out-of-band program, and "
-        "ask no question",
+        "with -X: the node is powered off already; do not run its out-of-band program, and do "
+        "not ask",
         group=EXECUTION,
     )
     master_node: str = option(

@@ -105,7 +105,7 @@ def _report(cluster: Cluster, choice: Choice, position: int, offer: GroupSolutio
             ]
         return group_response.report
 
-    # Why the group is out, in the words of the response and with what they leave out
+    # Why the group is not possible, in the words of the response, and with the missing networks
     missing = sorted(set(instance.networks) - group.networks)
     why = offer.obstacle.removeprefix(f"Group {group.name} ({group.alloc_policy}): ")
     why = why.removeprefix(f"Group {group.name}: error ")

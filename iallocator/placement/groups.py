@@ -37,7 +37,7 @@ def collect_offers(context: Context, allocation: AllocationRequest) -> RankedGro
         for group in allocation.groups
     ]
     if context.settings.behaviour.decides_by_rounding and len(offers) > 1:
-        # Give offers of nearly equal scores theirs to the last digit
+        # Compute the scores of offers exactly to the last digit if they are nearly equal
         from iallocator.scoring.rounding import exactly
 
         scored = [offer for offer in offers if offer.nodes and offer.ranked_by == "score"]

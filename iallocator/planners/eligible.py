@@ -51,7 +51,7 @@ def group_named(cluster: Cluster, word: str, option: str = "--group") -> Group:
             return group
     meant = guesses(word, [group.name for group in cluster.groups])
     known = ", ".join(cut(group.name) for group in cluster.groups[:MOST_NAMES])
-    raise NotFoundError(f"{option}: unknown group {cut(word)}{meant}; there is {known}")
+    raise NotFoundError(f"{option}: unknown group {cut(word)}{meant}; the cluster has {known}")
 
 
 def set_offline(cluster: Cluster, words: Collection[str]) -> None:

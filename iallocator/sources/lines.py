@@ -144,7 +144,7 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
         raise RequestError(path, "expected a cluster in htools' text format, got nothing")
     if raw.lstrip().startswith(b"{"):
         raise RequestError(
-            path, "expected htools' text format, got what looks like JSON: give that without -t"
+            path, "expected htools' text format, got what looks like JSON: name the file without -t"
         )
     parts: list[list[Line]] = [[]]
     for number, line in enumerate(lines, 1):

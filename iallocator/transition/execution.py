@@ -165,7 +165,7 @@ class Execution:
             yield f"{nodes[target].name} {rejected}"
 
     def _barred(self, instance: Instance, index: int, before: tuple[int, ...]) -> str:
-        """Return why access to storage or networks forbid `instance` on a node; "" if they do not.
+        """Return why access to storage or networks forbids `instance` on a node; "" if they do not.
 
         `index`: the node. `before`: the nodes of the instance before the step.
         """

@@ -339,7 +339,7 @@ def looks_like(raw: bytes) -> str:
     """Return a guess at the format of `raw`, which is not JSON; "" if it is unknown."""
     first = raw.lstrip().partition(b"\n")[0]
     if first.count(b"|") >= FEWEST_TEXT_FIELDS - 1 and not first.startswith((b"{", b"[")):
-        return "expected JSON, got what looks like htools' text format: give that with -t FILE"
+        return "expected JSON, got what looks like htools' text format: use -t FILE"
     return ""
 
 

@@ -97,14 +97,17 @@ def document(tmp_path: Path) -> str:
         ("balance -O nod FILE", "--offline: unknown node nod"),
         ("balance --select-instances=nope FILE", "--select-instances: unknown instance nope"),
         ("balance --exclude-instances=nope FILE", "--exclude-instances: unknown instance nope"),
-        ("balance -G nope FILE", "--group: unknown group nope; there is default"),
+        ("balance -G nope FILE", "--group: unknown group nope; the cluster has default"),
         ("squeeze --prefer nope FILE", "--prefer: unknown node nope"),
         ("--restrict-allocation-to=nope FILE", "--restrict-allocation-to: unknown node nope"),
         ("capacity --restrict-allocation-to=nope FILE", "--restrict-allocation-to: unknown node"),
         ("explain --node=nope FILE", "--node: unknown node nope"),
         ("constraints --instance=nope FILE", "--instance: unknown instance nope"),
         ("ask evacuate nope FILE", "evacuate: unknown node nope"),
-        ("ask change-group web --to nope FILE", "--to: unknown group nope; there is default"),
+        (
+            "ask change-group web --to nope FILE",
+            "--to: unknown group nope; the cluster has default",
+        ),
         ("balance --graph=a.png FILE", "--graph: expected FILE.svg, or another name for DOT"),
         ("explain --graph a.PDF FILE", "--graph: expected FILE.svg, or another name for DOT"),
         ("balance --min-disk=2 FILE", "--min-disk: expected a number from 0 to 1, got '2'"),
@@ -116,7 +119,7 @@ def document(tmp_path: Path) -> str:
         ("balance -t FILE", "FILE: expected htools' text format, got what looks like JSON"),
         (
             f"balance {TEXT}",
-            f"{TEXT}: expected JSON, got what looks like htools' text format: give that wi",
+            f"{TEXT}: expected JSON, got what looks like htools' text format: use -t",
         ),
     ],
 )

@@ -146,4 +146,4 @@ def test_only_the_named_group_is_emptied_or_repaired() -> None:
 def test_repair_on_assumed_failures_is_not_executed(capsys: Capture) -> None:
     """`repair` with --offline is not executed, as instances of online nodes may be running."""
     assert main(["repair", "-L", "-X", "--offline=node1"]) == 2
-    assert "-X repairs only after nodes" in capsys.readouterr().err
+    assert "-X repairs only instances of nodes" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def test_bound_of_a_number_is_never_worse_than_the_best_number(planner: str, kin
         ("compress", 18, "mixed"),  # a failure in the other group is not tolerated already
         ("redistribute", 7, "shared"),  # no group is healthy
         ("place", 11, "shared"),  # instances come from an offline node: soft limits are ignored
-        ("place", 24, "shared"),  # as before, and failures may lose more then
+        ("place", 24, "shared"),  # as before; soft N+1 is ignored, too
         ("place", 28, "drbd"),  # a node has too little for its own instances, which may stay
         ("place", 44, "mixed"),  # disks may stay on the offline node
     ],

@@ -222,6 +222,7 @@ def test_estimate_is_the_copies_at_the_bandwidth_and_the_time_of_each_group() ->
         (("--skip=node9",), "--skip: unknown node node9"),
         (("--local-node=node9",), "--local-node: unknown node node9"),
         (("--parallel=0",), "--parallel"),
+        (("--undo=journal",), "is undone by iallocator balance -L --undo JOURNAL"),
     ],
 )
 def test_options_that_cannot_act_are_rejected(words: tuple[str, ...], error: str) -> None:

@@ -431,8 +431,8 @@ class _Computation:
             if is_endless(state, self._kernels.fixed, instance, nodes, limits):
                 raise UsageError(
                     f"--{kind}-alloc {size.disk},{size.memory},{size.cpus}: takes no memory, "
-                    f"and more than {MOST_COUNTED_SINGLY} fit: expected a size that ends, or "
-                    "--max-length"
+                    f"and more than {MOST_COUNTED_SINGLY} fit: expected a size with memory, "
+                    "or --max-length"
                 )
 
     def _filled(self, kind: str, sizes: Sequence[Size], deadline: Deadline) -> Run:

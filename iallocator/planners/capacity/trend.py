@@ -30,7 +30,8 @@ WEEK_DAYS = 7
 """The least length of a part of the time, in days."""
 
 LEAST_PARTS = 4
-"""The least number of parts of the time; below four weeks, parts are shorter than a week."""
+"""The least number of parts into which the time is divided; below four weeks, parts are shorter
+than a week."""
 
 NORMAL_QUANTILE = 1.6448536269514722
 """A quantile of the normal distribution: 90 % of the values are between it and its negative."""
