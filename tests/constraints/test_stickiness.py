@@ -13,6 +13,7 @@ from tests.command import json_of, plan_of, respond, run
 from tests.property.plain import Plain
 from tests.seeds import seeds
 
+from .brute.draw import score_tags
 from .brute.rules import INFINITY, number
 
 STICK, SCORE = "iallocator:stickiness:", "iallocator:score:"
@@ -63,20 +64,6 @@ class Preferences:
         return {n: max(scores.values()) - score for n, score in scores.items()}
 
 
-def some_tags(rng: Random, names: list[str], home: str = "") -> list[str]:
-    """Return up to three scores for `names`, and a stickiness; `home` is not forbidden."""
-    tags = []
-    for name in rng.sample(names, rng.choice((0, 1, 1, 2))):
-        words = ("0.05", "0.3", "-0.2", "2", "INFINITY", "-INFINITY")
-        word = rng.choice(words[:4] if name == home or rng.random() < 0.6 else words)
-        tags.append(f"{SCORE}{name}:{word}")
-    if home and rng.random() < 0.5:
-        word = rng.choice(("0.01", "0.1", "0.5", "3", "INFINITY"))
-        if word != "INFINITY" or not any(tag.endswith("INFINITY") for tag in tags):
-            tags.append(STICK + word)
-    return tags
-
-
 def scenario(rng: Random, template: str, most: int = 4) -> Json:
     """Return three nodes, and two to `most` instances with scores and stickiness."""
     names = ["node1", "node2", "node3"]
@@ -85,7 +72,7 @@ def scenario(rng: Random, template: str, most: int = 4) -> Json:
         homes = rng.sample(names, 2 if template == "drbd" else 1)
         residents[f"i{k}"] = instance(
             *homes, memory=rng.choice((512, 1024, 2048)), vcpus=rng.randint(1, 3), disk=1024,
-            disk_template=template, tags=some_tags(rng, names, homes[0]),
+            disk_template=template, tags=score_tags(rng, names, homes[0]),
         )  # fmt: skip
     document = cluster(3, memory=16384, cpus=16, instances=residents)
     for node in document["nodes"].values():
@@ -165,7 +152,7 @@ def test_allocations_equal_brute_force(template: str) -> None:
         rng = Random(f"allocations/{template}/{seed}")
         document = scenario(rng, template)
         names = list(document["nodes"])
-        tags = some_tags(rng, names)
+        tags = score_tags(rng, names)
         request = allocate(document, memory=512, disk=1024, disk_template=template, tags=tags)
         preferences = Preferences(document, None)
         answer = respond(request, "--n1=off", "--stickiness=5")
@@ -261,7 +248,7 @@ def test_batches_equal_brute_force(option: str) -> None:
         names = list(document["nodes"])
         wanted = []
         for k in range(2):
-            tags = some_tags(rng, names)
+            tags = score_tags(rng, names)
             one = allocate_rbd(document, memory=1024 * (k + 1), tags=tags)
             wanted.append({**one["request"], "name": f"new{k}"})
         request = {"type": "multi-allocate", "instances": wanted}

@@ -31,12 +31,8 @@ MEMORY = 2048
 
 
 @pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the locks of a test in its own folder, and shorten pauses."""
-    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
-    for name in ("STOP_TEST_INTERVAL", "SHORTEST_QUERY_INTERVAL", "LONGEST_QUERY_INTERVAL"):
-        monkeypatch.setattr(f"iallocator.execution.returning.{name}", 0.01)
+def _no_pauses(quick_returns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the pauses of campaigns, too."""
     monkeypatch.setattr("iallocator.execution.node_work.BOOT_ID_INTERVAL", 0.01)
 
 

@@ -23,13 +23,9 @@ CONNECTIONS = ("luxi", "rapi")
 
 
 @pytest.fixture(autouse=True)
-def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the locks of a test in its own folder, and shorten pauses."""
-    monkeypatch.setattr("iallocator.execution.lock.run_directory", lambda: str(tmp_path / "run"))
-    monkeypatch.setattr("iallocator.execution.session.PAUSES", (0, 0))
+def _no_pauses(quick_returns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the pauses of queries, too."""
     monkeypatch.setattr("iallocator.execution.queue_access.pause", lambda seconds: None)
-    for name in ("STOP_TEST_INTERVAL", "SHORTEST_QUERY_INTERVAL", "LONGEST_QUERY_INTERVAL"):
-        monkeypatch.setattr(f"iallocator.execution.returning.{name}", 0.01)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Build evacuations and group changes with little free capacity, and try all moves."""
+"""Build batches, evacuations and group changes with little free capacity, and try all moves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from iallocator.requests.existing import ChangeGroup, NodeEvacuate
 from tests import builders
 from tests.builders import Json
 
-__all__ = ["PROOF", "Counts", "Everything", "Json", "counts_of", "evacuation", "group_change"]
+__all__ = [
+    "PROOF", "Counts", "Everything", "Json", "counts_of", "evacuation", "group_change",
+    "new_instance",
+]  # fmt: skip
 
 Counts = tuple[int, ...]
 
@@ -39,6 +42,14 @@ def _instances(rng: random.Random, template: str, others: Sequence[str]) -> dict
         )
         for n in range(rng.randint(3, 4))
     }  # fmt: skip
+
+
+def new_instance(document: Json, name: str, memory: int, *tags: str, template: str = "rbd") -> Json:
+    """Return the description of one instance of a batch."""
+    request: Json = builders.allocate(document, name, memory=memory)["request"]
+    del request["type"]
+    nodes = 2 if template == "drbd" else 1
+    return request | {"disk_template": template, "required_nodes": nodes, "tags": list(tags)}
 
 
 def evacuation(seed: int, template: str, mode: str, more: int = 0) -> Json:

@@ -23,7 +23,7 @@ from tests.builders import Json
 from tests.command import respond
 from tests.seeds import seeds
 
-from .moving import PROOF
+from .moving import PROOF, new_instance
 
 pytest.importorskip("highspy")
 
@@ -41,17 +41,9 @@ def _batch(seed: int, template: str, priorities: Sequence[int] = (0,)) -> Json:
         builders.leave(node, rng.choice(FREE))
     wanted = []
     for number in range(rng.randint(3, 5) if template == "rbd" else 3):
-        wanted.append(_wanted(document, f"new{number}", rng.choice(SIZES), template))
+        wanted.append(new_instance(document, f"new{number}", rng.choice(SIZES), template=template))
         wanted[-1]["tags"] = [f"iallocator:priority:{rng.choice(priorities)}"]
     return document | {"request": {"type": "multi-allocate", "instances": wanted}}
-
-
-def _wanted(document: Json, name: str, memory: int, template: str = "rbd", *tags: str) -> Json:
-    """Return the description of one instance of a batch."""
-    request: Json = builders.allocate(document, name, memory=memory)["request"]
-    del request["type"]
-    nodes = 2 if template == "drbd" else 1
-    return request | {"disk_template": template, "required_nodes": nodes, "tags": list(tags)}
 
 
 def _placed(response: Json) -> set[str]:
@@ -179,8 +171,8 @@ def test_one_large_instance_of_high_priority_is_placed_before_three_small_ones()
     """One instance of high priority is placed before any number of lower ones."""
     document = builders.cluster(nodes=1, memory=8192)
     document["nodes"]["node1"]["free_memory"] = 4097
-    small = [_wanted(document, f"small{n}", 1024) for n in range(3)]
-    large = _wanted(document, "large", 4096, "rbd", "iallocator:priority:1")
+    small = [new_instance(document, f"small{n}", 1024) for n in range(3)]
+    large = new_instance(document, "large", 4096, "iallocator:priority:1")
     batch = document | {"request": {"type": "multi-allocate", "instances": [*small, large]}}
     response = respond(batch, "--n1=off")
     assert _placed(response) == {"large"}
@@ -210,12 +202,12 @@ def test_instance_that_must_start_after_a_failed_one_fails_with_the_chain_named(
     for name, free in (("node1", 2049), ("node2", 4097), ("node3", 1024)):
         document["nodes"][name]["free_memory"] = free
     wanted = [
-        _wanted(document, "base", 8000),
-        _wanted(document, "app", 500, "rbd", "iallocator:order:after:base"),
-        _wanted(document, "top", 500, "rbd", "iallocator:order:after:app"),
-        _wanted(document, "medium", 2048),
-        _wanted(document, "small", 1024),
-        _wanted(document, "large", 3072),
+        new_instance(document, "base", 8000),
+        new_instance(document, "app", 500, "iallocator:order:after:base"),
+        new_instance(document, "top", 500, "iallocator:order:after:app"),
+        new_instance(document, "medium", 2048),
+        new_instance(document, "small", 1024),
+        new_instance(document, "large", 3072),
     ]
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
     response = respond(batch, "--n1=off")
@@ -257,7 +249,7 @@ def test_answer_that_n1_rejects_in_part_keeps_the_better_part(
     ]
     for node in document["nodes"].values():
         node["free_memory"] = int(sum(sizes) / nodes * rng.uniform(0.8, 1.2))
-    wanted = [_wanted(document, f"new{n}", memory) for n, memory in enumerate(sizes)]
+    wanted = [new_instance(document, f"new{n}", memory) for n, memory in enumerate(sizes)]
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
     greedy = respond(batch, "--exact-search=no")
     response = respond(batch, "--time-limit=3600")

@@ -20,18 +20,14 @@ from tests import builders
 from tests.builders import Json
 from tests.command import respond
 
+from .moving import new_instance
+
 OPTIMAL = re.compile(
     r"optimal: score ([\d.]+)(?: \+ penalty ([\d.]+))?, proved lowest; "
     r"greedy ([\d.]+)(?: \+ penalty ([\d.]+))?, gap ([\d.]+)"
 )
 WEIGHT = re.compile(r"costs ([\d.]+)$")
 LAST_RESORT = 1000.0
-
-
-def _wanted(document: Json, name: str, memory: int, *tags: str) -> Json:
-    request: Json = builders.allocate(document, name, memory=memory)["request"]
-    del request["type"]
-    return request | {"disk_template": "rbd", "required_nodes": 1, "tags": list(tags)}
 
 
 def _batch(seed: int) -> Json:
@@ -50,7 +46,9 @@ def _batch(seed: int) -> Json:
     if seed % 2:
         document["nodegroups"]["uuid-other"]["alloc_policy"] = "last_resort"
     document["nodes"]["node1"]["free_memory"] -= rng.choice((0, 9000, 12000))
-    wanted = [_wanted(document, f"new{n}", rng.choice((1024, 3072, 5120)), tag()) for n in range(3)]
+    wanted = [
+        new_instance(document, f"new{n}", rng.choice((1024, 3072, 5120)), tag()) for n in range(3)
+    ]
     return document | {"request": {"type": "multi-allocate", "instances": wanted}}
 
 
@@ -131,7 +129,7 @@ def test_optimal_batch_uses_no_group_of_last_resort_where_the_preferred_has_room
     instances = {"old": builders.rbd("node1", memory=8192)}
     document = builders.cluster(nodes={"default": 1, "far": 1}, memory=16384, instances=instances)
     document["nodegroups"]["uuid-far"]["alloc_policy"] = "last_resort"
-    wanted = [_wanted(document, name, 1024) for name in ("one", "two")]
+    wanted = [new_instance(document, name, 1024) for name in ("one", "two")]
     batch = document | {"request": {"type": "multi-allocate", "instances": wanted}}
     response = respond(batch, "--optimal", "--n1=off")
     assert response["result"][0] == [["one", ["node1"]], ["two", ["node1"]]]
@@ -193,7 +191,7 @@ def test_optimal_batch_optimises_the_instances_that_fit() -> None:
     """--optimal places the instances that fit with the lowest cost, if one does not fit."""
     document = _batch(0)
     rest = respond(document, "--optimal", "--n1=off")
-    document["request"]["instances"].append(_wanted(document, "huge", 60000))
+    document["request"]["instances"].append(new_instance(document, "huge", 60000))
     response = respond(document, "--optimal", "--n1=off")
     assert response["result"] == [rest["result"][0], ["huge"]]
     assert "optimal: score" in response["info"]

@@ -8,7 +8,7 @@ from random import Random
 from tests.builders import Json, allocate, cluster, instance
 from tests.constraints.brute.rules import LOCAL, METADATA, Rules, homes_of
 
-__all__ = ["KINDS", "SEVERAL", "Kinds", "asked_for", "draw", "some_kinds"]
+__all__ = ["KINDS", "SEVERAL", "Kinds", "asked_for", "draw", "score_tags", "some_kinds"]
 
 Kinds = frozenset[str]
 """The constraints for which a cluster has tags."""
@@ -162,22 +162,26 @@ def _tags(rng: Random, kinds: Kinds) -> list[str]:
     return tags
 
 
-def _scores(rng: Random, kinds: Kinds, names: list[str], home: str = "") -> list[str]:
-    """Return random tags of an instance with its scores of nodes and its stickiness.
+def score_tags(rng: Random, names: list[str], home: str = "") -> list[str]:
+    """Return random tags of an instance with scores of up to two of `names`, and its stickiness.
 
-    `home` is the node of the instance; "" if it is new.
+    `home` is the node of the instance, which is not forbidden; "" if the instance is new.
     """
     tags: list[str] = []
-    if "stickiness" in kinds:
-        for name in rng.sample(names, rng.choice((0, 1, 1, 2))):
-            words = ("0.05", "0.3", "-0.2", "2", "INFINITY", "-INFINITY")
-            word = rng.choice(words[:4] if name == home or rng.random() < 0.6 else words)
-            tags.append(f"iallocator:score:{name}:{word}")
-        if home and rng.random() < 0.5:
-            word = rng.choice(("0.01", "0.1", "0.5", "3", "INFINITY"))
-            if word != "INFINITY" or not any(tag.endswith("INFINITY") for tag in tags):
-                tags.append(f"iallocator:stickiness:{word}")
+    for name in rng.sample(names, rng.choice((0, 1, 1, 2))):
+        words = ("0.05", "0.3", "-0.2", "2", "INFINITY", "-INFINITY")
+        word = rng.choice(words[:4] if name == home or rng.random() < 0.6 else words)
+        tags.append(f"iallocator:score:{name}:{word}")
+    if home and rng.random() < 0.5:
+        word = rng.choice(("0.01", "0.1", "0.5", "3", "INFINITY"))
+        if word != "INFINITY" or not any(tag.endswith("INFINITY") for tag in tags):
+            tags.append(f"iallocator:stickiness:{word}")
     return tags
+
+
+def _scores(rng: Random, kinds: Kinds, names: list[str], home: str = "") -> list[str]:
+    """Return the tags of `score_tags`, if they are among the `kinds` of constraints."""
+    return score_tags(rng, names, home) if "stickiness" in kinds else []
 
 
 def _described(rng: Random, kinds: Kinds, template: str, big: bool = False) -> Json:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from iallocator.planners.make_room.search import RoomSearch
-from tests.builders import Json, allocate_rbd, as_bytes, cluster, instance, rbd
-from tests.command import run
+from tests.builders import Json, allocate_rbd, cluster, instance, rbd
 
-
-def planned(document: Json, *words: str) -> Json:
-    """Return the plan of `make-room` for the request in `document`."""
-    done = run("make-room", "--json", *words, stdin=as_bytes(document))
-    assert done.returncode in (0, 1), done.stderr.decode()
-    plan: Json = json.loads(done.stdout)
-    return plan
+from .test_bound_moves import planned
 
 
 def unit_in_two_places() -> Json:
