@@ -13,7 +13,6 @@ from iallocator.compat.htools.message_errors import message_problem
 from iallocator.compat.htools.text_errors import complain_of_file, simulation_error, text_error
 from iallocator.documents.lists import LEFT_ALIGNED, NODE_FIELDS, USUAL, instance_table, node_rows
 from iallocator.documents.lists import decimal as decimal_of
-from iallocator.documents.overview import bad_items
 from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, Voice, say
 from iallocator.files import read_file
@@ -34,7 +33,7 @@ from iallocator.wire.document import read_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
     from iallocator.model.cluster import Cluster, Group, Node
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     Read = TypeVar("Read")
 
 __all__ = [
-    "NOT_LOADED", "Given", "adjust", "check_bad", "cluster_score", "decimal", "domain", "group_of",
+    "NOT_LOADED", "Given", "adjust", "cluster_score", "decimal", "domain", "group_of",
     "instance_list", "load", "node_list", "policy_text", "save", "saved_text", "scores",
     "settings_of", "silently", "split_instances", "table", "warn", "write",
 ]  # fmt: skip
@@ -304,12 +303,6 @@ def split_instances(cluster: Cluster) -> list[str]:
         for one in cluster.instances
         if len({nodes[index].group.index for index in one.nodes}) > 1
     ]
-
-
-def check_bad(state: State, nodes: Iterable[int]) -> tuple[int, int]:
-    """Return how many of `nodes` fail N+1, and how many instances are on those nodes."""
-    bad_nodes, held = bad_items(state, nodes)
-    return len(bad_nodes), len(held)
 
 
 def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:

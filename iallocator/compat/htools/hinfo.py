@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from iallocator.compat.htools.backend import (
     adjust,
-    check_bad,
     cluster_score,
     decimal,
     domain,
@@ -16,7 +15,7 @@ from iallocator.compat.htools.backend import (
     split_instances,
     table,
 )
-from iallocator.documents.overview import group_overviews
+from iallocator.documents.overview import bad_items, group_overviews
 from iallocator.errors import many, say
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
@@ -72,7 +71,7 @@ def run(given: Given) -> int:
             ))  # fmt: skip
         left = (True, False, False, False, False, True, False)
         print("\n".join(f"   {line}" for line in table(rows, left)))
-    bad, _ = check_bad(state, every)
+    bad, _ = bad_items(state, every)
     print(f"Cluster is N+1 {'un' * bool(bad)}happy")
     print("Cluster coefficients:")
     print("\n".join(scores(state, every)))

@@ -8,7 +8,6 @@ from iallocator.compat.hail import BEHAVIOUR
 from iallocator.compat.htools.backend import (
     NOT_LOADED,
     Given,
-    check_bad,
     cluster_score,
     decimal,
     load,
@@ -16,6 +15,7 @@ from iallocator.compat.htools.backend import (
     write,
 )
 from iallocator.compat.htools.errors import NamedError, ProgramError
+from iallocator.documents.overview import bad_items
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
 from iallocator.sources.writer import write_text
@@ -72,9 +72,9 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
     """Print the line of a cluster, and its nodes if an option requests them; save the cluster."""
     nodes = source.cluster.nodes
     state, every = State(source.cluster), range(len(nodes))
-    bad_nodes, bad_instances = check_bad(state, every)
+    bad_nodes, bad_instances = bad_items(state, every)
     figures = (
-        len(nodes), len(source.cluster.instances), bad_nodes, bad_instances,
+        len(nodes), len(source.cluster.instances), len(bad_nodes), len(bad_instances),
         sum(node.total_memory for node in nodes), sum(node.reported_memory for node in nodes),
         sum(node.total_disk for node in nodes) // GIB,
         sum(node.reported_disk for node in nodes) // GIB,
