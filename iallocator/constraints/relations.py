@@ -558,7 +558,7 @@ class Relations:
         group, the first may stay.
         """
         names: list[str] = []
-        kept: dict[Rule, set[str]] = {}  # the domains that members named which stay
+        kept: dict[Rule, set[str]] = {}  # the domains in the tags of members that stay
         for name in instances if self.group_rules else ():
             mine = [m for m in self.rule_members(name) if m.must and m.rule in self.group_rules]
             there = [(kept.get(member.rule, set()), member) for member in mine]

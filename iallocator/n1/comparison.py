@@ -434,7 +434,7 @@ class PlanGuard:
         self._rescues = rescues
         self._kept = set(comparison.initial.tolerated)  # the failures that must stay tolerated
         self._watch: FailureWatch | None = None
-        self._suspect: Failure | None = None  # the failure that a move broke last
+        self._suspect: Failure | None = None  # the failure that was found not tolerated last
 
     def keeps(self) -> bool:
         """Return whether every failure that was tolerated before is still tolerated.

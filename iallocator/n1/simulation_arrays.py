@@ -143,7 +143,8 @@ class _Batch:
                 ]
         left = np.array([len(queue) for queue in movers], dtype=np.intp)
         self._vectors, self._memory, self._left = vectors, memory, left
-        # Per failure and item: the kind of nodes with access; per kind and node: whether so
+        # For each failure and item: a number for the set of nodes with access; for each set and
+        # node: whether the node is in the set
         kinds = np.full((len(movers), longest), -1, dtype=np.intp)
         known: dict[frozenset[int] | None, int] = {None: 0}
         for k, queue in enumerate(movers):

@@ -261,7 +261,7 @@ def _reading(name: str) -> list[int]:
 """The positions of the statistics that depend on more than one node."""
 
 (N1_COUNT,) = _reading("fails_n1")
-"""The position of the statistic that counts nodes without the memory for a peer's failure."""
+"""The position of the statistic that counts instances on nodes without the memory for failovers."""
 
 RESERVED, RESERVED_TOTAL = _reading("reserved")
 """The positions of two statistics of reserved memory: its deviation, and its sum."""

@@ -70,7 +70,7 @@ def test_label_that_one_node_lacks_counts() -> None:
 
 
 def test_spread_that_is_violated_counts() -> None:
-    """The score counts a tag that two instances should be in different groups, but are not."""
+    """The score includes the penalty of a violated spread over groups."""
     document = _cluster("rbd", 1)
     plain = json_of("balance", "--n1=off", document=document)
     for name in ("i0", "i1"):

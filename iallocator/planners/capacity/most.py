@@ -49,7 +49,8 @@ SOLUTIONS_CHECKED = 8
 """The largest number of solutions that are checked."""
 
 MOST_PROGRAM_INSTANCES = 300
-"""The largest number of new instances with a program; with more, one more hardly matters."""
+"""The largest number of new instances for which an integer program is solved; above it, one
+instance more hardly matters."""
 
 UNPLACED_ROW = ("left out",)
 """The row of the program that counts the instances that are not placed."""

@@ -224,7 +224,10 @@ def crowd(run: Runner) -> None:
 
 
 def allow_rapi(run: Runner) -> None:
-    """Create a user of RAPI with write access; every node gets the file, as `verify` requires."""
+    """Create a user of RAPI with write access.
+
+    Every node gets the file, as `gnt-cluster verify` requires.
+    """
     users = Path(run.cluster.master.path("/var/lib/ganeti/rapi/users"))
     users.write_text("e2e secret write\n", encoding="utf-8")
     run.cluster.master.run("chown", "gnt-rapi:gnt-masterd", "/var/lib/ganeti/rapi/users")
