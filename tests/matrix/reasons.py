@@ -151,6 +151,11 @@ RULES: list[Rule] = [
     ),
     (("together",), _paths("undo"), "the constraint is violated before the way back, and after"),
     (
+        ("together",),
+        _paths("swap", "squeeze up", "squeeze exact", "squeeze --optimal"),
+        "no moves satisfy the constraint, and a violated one does not keep an instance on its node",
+    ),
+    (
         tuple(name for name in NODE_N1 if name != "N+1 no-worse"),
         WITHOUT_N1 & MOVES,
         "the move is required: as with hail, only N+1 of the single node is checked",
