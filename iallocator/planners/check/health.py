@@ -450,8 +450,8 @@ class _Examination:
                 continue
             name = stranded.instance.name
             failing_nodes = self._state.cluster.node_names(failure)
-            who = "it fails" if len(failing_nodes) == 1 else "they fail together"
-            text = f"if {who}, {name} cannot be restarted: {stranded.why}"
+            event = "it fails" if len(failing_nodes) == 1 else "they fail together"
+            text = f"if {event}, {name} cannot be restarted: {stranded.why}"
             yield Finding("global_n1", text, node=_joined(failing_nodes), instance=name)
 
     def _conflicts(self) -> Iterator[Finding]:
