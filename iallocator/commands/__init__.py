@@ -1,8 +1,8 @@
-"""The table of commands, which an administrator runs.
+"""The table of the commands that an administrator can run.
 
-A row names the modules with the options of a command and with the function that does its work.
-These modules are loaded when the help of the command is shown, or when the command is run.
-`iallocator.commands.runner.run` runs every row.
+A row of the table names two modules: one has the options of the command, the other has the function
+that does its work. These modules are loaded when the help of the command is shown, or when the
+command is run. `iallocator.commands.runner.run` runs the command of any row.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ UNMEASURED = "unmeasured"
 
 
 CAMPAIGN = "campaign"
-"""The trait of a command with a plan that is executed in parts, each of them planned anew."""
+"""The trait of a command with a plan that is executed in parts; each part is planned anew first."""
 
 
 class Row:
@@ -259,7 +259,7 @@ def find_command(arguments: Sequence[str]) -> str:
 
     for word in dict.fromkeys(arguments):
         if word in COMMANDS:
-            table = (*settings_of(word).options, *COMMON)  # those that the command rejects, too
+            table = (*settings_of(word).options, *COMMON)  # COMMON has options that it rejects, too
             if word in positional_words(arguments, table):
                 return word
     return next((word for word in positional_words(arguments) if word in COMMANDS), "")
@@ -268,7 +268,8 @@ def find_command(arguments: Sequence[str]) -> str:
 def form_of(name: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
     """Return the name of the row of a command, and `arguments` without an option that names a form.
 
-    Only ``show`` has forms: the name of its row depends on `arguments`.
+    Only ``show`` has forms: ``show --settings`` is the row ``config``, and ``show --rules`` is the
+    row ``constraints``. For any other command, `name` and all `arguments` are returned.
 
     Raises
     ------

@@ -114,7 +114,7 @@ def resume_campaign(command: Command) -> int:
 
 
 class _Campaign:
-    """One run of a campaign, from the state in its file to its end or a stop."""
+    """One run of a campaign, which begins with the state that its file contains."""
 
     def __init__(self, command: Command, state: CampaignState) -> None:
         self._command = command
@@ -223,9 +223,9 @@ class _Campaign:
         return True
 
     def _undrain(self, records: Records, nodes: Collection[str]) -> None:
-        """Undrain nodes that are not rebooted, by jobs with a journal of their own.
+        """Undrain nodes that are not rebooted; these jobs have a journal of their own.
 
-        `records`: those of the plan that drained the nodes.
+        `records`: the records of the plan that drained the nodes.
         """
         command, state = self._command, self._state
         steps = [step for job in records.whole.values() for step in job.steps]
@@ -236,12 +236,12 @@ class _Campaign:
             transition["jobs"].append({"steps": [number]})
         path = f"{state.groups[-1]['journal']}.undrain"
         with suppress(FileNotFoundError):
-            os.unlink(path)  # an attempt that was interrupted
+            os.unlink(path)  # the journal of an interrupted attempt
         begin(command.settings, command.name, transition, self._load(), self._load, path=path)
 
     def _load(self) -> Cluster:
         cluster = read_again(self._command)
-        effective_settings(cluster, {}, self._command.settings, [])  # sets what nodes may hold
+        effective_settings(cluster, {}, self._command.settings, [])  # also sets limits of nodes
         return cluster
 
     def _work(self, session: Session, path: str) -> NodeWork:

@@ -82,7 +82,7 @@ def _after(
     """
     cluster, reading = command.source.cluster, reading_for(command.settings)
     grown = with_nodes(cluster, bought, command.source.document, reading)
-    effective_settings(grown, {}, command.settings, [])  # sets how much memory nodes may allocate
+    effective_settings(grown, {}, command.settings, [])  # also sets capacity limits of nodes
     new = [node.name for node in grown.nodes[len(cluster.nodes) :]]
     known = wanted.scope.allowed
     options = replace(

@@ -36,7 +36,7 @@ BALANCING_TIME_SHARE = 0.5
 
 def check(command: Command, deadline: Deadline) -> Result:
     """Find what is wrong with the cluster, and balance every group if that may help."""
-    own: Any = command.effective  # with the modes of N+1 in tags
+    own: Any = command.effective  # tags are applied, for example the N+1 mode
     cluster = command.source.cluster
     if own.lookahead:
         tell("Warning: --lookahead has no effect")

@@ -344,7 +344,7 @@ def print_json(document: object, finite: bool = False) -> None:
     `finite`: no number of the document can be infinite, so that a faster writer is used.
     """
     text = pretty_bytes(document, finite)
-    if text.isascii():  # the same bytes in the encodings of terminals; there are many
+    if text.isascii():  # ASCII needs no encoding: write large documents at once
         sys.stdout.flush()
         sys.stdout.buffer.writelines((text, b"\n"))
     else:

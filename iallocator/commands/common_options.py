@@ -39,7 +39,7 @@ LISTS = frozenset({"show", "snapshot"})
 SHOWN = (
     PLANNERS | LISTS | {"ask", "config", "constraints", "explain", "metrics", "repair", "report"}
 )
-"""The commands that read one document and write about it."""
+"""The commands that read one cluster or request, and write a result about it."""
 
 LIKE_HTOOLS = frozenset({"balance", "capacity", "check", "squeeze"})
 """The planners that correspond to a program of htools."""
@@ -49,7 +49,7 @@ EVERY = SHOWN | {"replay"}
 BY_SCORE = "it uses the score only"
 """The reason of planners that support no other strategy than the score."""
 
-RANKS = "it ranks what fits, and changes nothing about whether it does"
+RANKS = "it only ranks the nodes on which an instance fits"
 
 NOT_LISTED = "it changes no constraint"
 

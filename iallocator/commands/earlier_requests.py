@@ -50,10 +50,10 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
         If the folder has no usable request for new instances.
     """
     requests: list[Past] = []
-    known: dict[str, Settings] = {}  # what a request sets -> the settings that follow
+    known: dict[str, Settings] = {}  # settings in a request -> the effective settings
     groups = {group.name for group in cluster.groups}
     paths = [entry.request for entry in read_history(folder)]
-    if not paths:  # documents that are no captured calls, compressed or not
+    if not paths:  # not a folder of captured calls: read every document
         every = sorted(map(str, Path(folder).iterdir()))
         paths = [path for path in every if path.endswith((".json", ".json.gz"))]
     for path in paths:

@@ -112,7 +112,7 @@ class _Execution:
 
 def _new_records(head: Json) -> Records:
     """Return the records of an execution of which nothing has been done."""
-    unable = set(head["unable"])  # the opcodes that could not be submitted when it began
+    unable = set(head["unable"])  # opcodes that the connection could not submit
     jobs = jobs_of(head["transition"], lambda code: code["OP_ID"] not in unable, head["singly"])
     return Records(jobs)
 
@@ -252,7 +252,7 @@ def records_in(path: str) -> tuple[Json, Records]:
     try:
         for event in events:
             records.apply(event)
-    except KeyError as error:  # all other members have been checked
+    except KeyError as error:  # only the numbers of jobs are unchecked
         raise UsageError(f"{path}: no job {error} in the plan of the journal") from None
     return head, records
 

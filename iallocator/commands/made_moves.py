@@ -2,7 +2,7 @@
 
 A move is found as `balance --steady` finds it: an instance with other nodes than one round before.
 It is *planned* if the round before, or a round of the last hour, planned to move the instance. It
-is a *regret* if the instance returns to the primary that it left within a week.
+is a *regret* if the instance returns, within a week, to the primary that it left.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ __all__ = ["Planned"]
 
 
 class Planned(Result):
-    """A plan, verified by `complete`; `late`: the time limit ended its search."""
+    """A plan that `complete` verifies; `late` says that the time limit ended the search for it."""
 
     def __init__(
         self, done: PlanResult, command: Command, deadline: Deadline, late: bool = False

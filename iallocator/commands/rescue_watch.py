@@ -196,8 +196,8 @@ def _journals(folder: str, prefix: str) -> Iterator[tuple[float, str]]:
 def begun_rescue(settings: Rescue) -> tuple[str, Collection[str]]:
     """Return the journal of an interrupted rescue that can be resumed, and nodes without answer.
 
-    The second value has the nodes that did not answer when the rescue was planned. Without such a
-    rescue, "" and no nodes are returned.
+    The second value names the nodes that did not answer when the rescue was planned. If there is no
+    such rescue, the function returns "" and no nodes.
     """
     if not settings.execute or settings.dry_run:
         return "", ()

@@ -64,7 +64,7 @@ def run(command: Command) -> int:
 
     def again() -> Cluster:
         cluster = read_again(command)
-        effective_settings(cluster, {}, settings, [])  # sets how much memory nodes may allocate
+        effective_settings(cluster, {}, settings, [])  # also sets capacity limits of nodes
         return cluster
 
     if READS_ITSELF not in command.row.traits:

@@ -94,7 +94,7 @@ def _write_all(
 def _sources(
     settings: Snapshot, positional: Sequence[str]
 ) -> Iterator[tuple[str, Source | IallocatorError]]:
-    """Yield the name of each cluster, and the cluster or why it cannot be read."""
+    """Yield the name of each cluster with the cluster, or with the error if it cannot be read."""
     reading = Reading(IN_ORDER, settings.static_kvm_node_memory)
     for address in settings.addresses or [""]:
         settings.rapi = address

@@ -44,7 +44,9 @@ HISTORY_DAYS = 10
 """The number of days for which files are kept."""
 
 HOUR_OF_LINE = '{"time":"2026-01-02T03'
-"""An example of the beginning of a line, up to the hour: two lines of one hour begin alike."""
+"""An example of the beginning of a line, up to the hour. Lines of the same hour have the same
+beginning.
+"""
 
 
 class LoadHistory(DayFiles):

@@ -122,7 +122,8 @@ USAGE = {
         "It reports failures of nodes that are not tolerated, violated constraints, instances on "
         "nodes that are not online, and instances outside the policy. If something is wrong, it "
         "also reports what balancing would repair.",
-        "Something is wrong with the cluster. With --nagios: and no instance is down (WARNING).",
+        "Something is wrong with the cluster. With --nagios: something is wrong, but no instance "
+        "is down (WARNING).",
         (
             Example("check cluster.json", "Check a cluster."),
             Example(
@@ -268,7 +269,7 @@ USAGE = {
             ),
             Example(
                 "redistribute --offline a1 --print-commands -t racks.data",
-                "Print their commands.",
+                "Print the commands of these moves.",
             ),
         ),
     ),

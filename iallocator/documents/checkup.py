@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Checkup", "counts_of", "score_assessment"]
 
 MOST_SETS_LISTED = 500
-"""The most sets of nodes with failures that are not tolerated in text and page."""
+"""The largest number of sets of nodes with failures that are not tolerated in a text or on a page.
+"""
 
 EVEN_DEVIATION = 12**-0.5
 """The standard deviation of the used amount of evenly used nodes, as a share of an instance.

@@ -82,7 +82,7 @@ _REBOOTS = (
     *_PLAN,
     ("reboots[].moves", "placements"),
 )
-"""Renamed keys of reboots, and numbers that are no scores."""
+"""Keys of plans of ``reboot``: those that were renamed, and "scores" that are left out."""
 
 
 def _below(path: str, rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -248,7 +248,7 @@ class NodeWork:
             reported = False
             while True:
                 try:
-                    fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its processes inherit it
+                    fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the command inherits the lock
                     break
                 except OSError:
                     if not reported:

@@ -125,7 +125,7 @@ class JobQueue(Protocol):
         """Cancel a job that has not begun; do nothing if it has."""
 
     def unfinished(self) -> Sequence[tuple[int, Sequence[Json]]]:
-        """Return id and opcodes of each job of the cluster that has not ended."""
+        """Return the id and the opcodes of each job of the cluster that has not ended."""
 
     def answering(self, nodes: Collection[str]) -> set[str]:
         """Return the online nodes among `nodes` with a daemon that answers Ganeti now."""

@@ -140,7 +140,7 @@ class LuxiJobs:
         self._client.call("CancelJob", [number, False])
 
     def unfinished(self) -> list[tuple[int, list[Json]]]:
-        """Return all jobs of the cluster that have not ended."""
+        """Return the id and the opcodes of each job of the cluster that has not ended."""
         rows = self._client.call("QueryJobs", [[], ["id", "status", "ops"]])
         with expecting("QueryJobs"):
             return [(int(number), codes) for number, status, codes in rows if status not in ENDED]
@@ -278,7 +278,7 @@ class RapiJobs:
         self._client.delete(f"/2/jobs/{number}")
 
     def unfinished(self) -> list[tuple[int, list[Json]]]:
-        """Return all jobs of the cluster that have not ended."""
+        """Return the id and the opcodes of each job of the cluster that has not ended."""
         jobs = self._client.get("/2/jobs?bulk=1")
         with expecting("/2/jobs"):
             return [(int(job["id"]), job["ops"]) for job in jobs if job["status"] not in ENDED]

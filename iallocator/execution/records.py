@@ -159,7 +159,7 @@ class Records:
             elif withdrawal and not event["done"]:
                 record.state, record.why = withdrawal.becomes, withdrawal.why
             elif withdrawal and withdrawal.becomes == PENDING:
-                # It began while it was cancelled: the rest of it is still to be done.
+                # The job began before it was cancelled: its other opcodes are still to be done.
                 self.jobs[number] = without_first(self.jobs[number], event["done"])
                 record.state = PENDING
             else:

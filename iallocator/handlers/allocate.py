@@ -28,8 +28,8 @@ def allocate(context: Context, request: Allocate) -> Reply:
         context.leaving = request.recreated
         context.state.remove(request.recreated, request.recreated.nodes)
     if context.settings.behaviour.checks_n1_by_namesake and allocation.named:
-        # hail takes the instance at the position that is the number of instances of the group; it
-        # counts from the end of the list of instances, see `Behaviour.orders_by_name`
+        # hail confuses the new instance with an existing one: its position, from the end of the
+        # list of instances, is the number of instances in the group
         cluster, group = context.cluster, allocation.groups[0]
         count = sum(1 for one in cluster.instances if cluster.group_of(one) is group)
         if count < len(cluster.instances):

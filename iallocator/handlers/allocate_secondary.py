@@ -18,8 +18,7 @@ __all__ = ["allocate_secondary"]
 
 
 def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
-    """Answer with the best secondaries, of all other nodes of the group, beside the present
-    primary.
+    """Answer with the best secondaries among the other nodes of the group; the primary stays.
 
     The secondary must be online; hail does not check it.
     """
@@ -29,7 +28,7 @@ def allocate_secondary(context: Context, request: AllocateSecondary) -> Reply:
     primary = instance.nodes[0]
     as_drbd = instance.as_template(DRBD)
     checked = as_drbd
-    if context.settings.behaviour.checks_n1_by_old_template:  # N+1 takes it for what it was
+    if context.settings.behaviour.checks_n1_by_old_template:  # N+1 uses the old one
         checked = instance.as_template(DRBD)
         checked.template, checked.kind = instance.template, TEMPLATES[PLAIN]
         checked.needs_secondary = False

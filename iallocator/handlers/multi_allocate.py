@@ -214,7 +214,8 @@ def _exactly(
 ) -> _Batch | None:
     """Place the instances on the nodes in `places`, and the others where capacity is left.
 
-    Return None, and leave the state unchanged, if no work is left to check a placement again.
+    If the check of such a placement needs more work than the budget of the request has left, the
+    function undoes all placements and returns None.
     """
     batch = _Batch()
     for wanted in request.wanted:

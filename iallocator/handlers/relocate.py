@@ -42,7 +42,7 @@ def relocate(context: Context, request: Relocate) -> Reply:
         return Reply(False, message, [], solutions)
     names = context.cluster.node_names(outcome.best.after)
     info = "success"
-    if evaluator.rules.exact:  # add whether failures lose more than before
+    if evaluator.rules.exact:  # report failures that the move makes worse
         group = evaluator.group
         with context.state.trial():
             outcome.best.apply(context.state)

@@ -55,7 +55,7 @@ class Rejection:
 
     @property
     def text(self) -> str:
-        """The amounts, or the constraint, in words."""
+        """Return the amounts, or the constraint, in words."""
         if not isinstance(self._text, str):
             self._text = self._text()
         return self._text

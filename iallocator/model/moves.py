@@ -77,15 +77,15 @@ class Move:
 
     @property
     def nodes(self) -> frozenset[int]:
-        """All nodes that the move changes."""
+        """Return all nodes that the move changes."""
         return frozenset((*self.before, *self.after, *(target for _, target in self.steps)))
 
     @property
     def role_changes(self) -> frozenset[int]:
-        """The nodes that the instance leaves or comes to, or on which primary and secondary change.
+        """Return the nodes that the instance leaves or reaches, or on which its role changes.
 
-        Each node is an index in the cluster. A node on which the instance keeps its role is not
-        among them.
+        Each node is an index in the cluster. A node on which the instance keeps its role is not in
+        the result.
         """
         return (
             frozenset(self.before)

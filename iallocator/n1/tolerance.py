@@ -645,7 +645,7 @@ class FailureTolerance:
 
     @property
     def comparison(self) -> Comparison:
-        """The present state compared with the initial one, which `measure` has measured."""
+        """Return the present state compared with the initial one, which `measure` has measured."""
         assert self._comparison is not None
         return self._comparison
 

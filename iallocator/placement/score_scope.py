@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
         @property
         def settings(self) -> Settings:
-            """The settings of the request."""
+            """Return the settings of the request."""
 
         def kernel(self, scope: Sequence[int]) -> Kernel:
             """Return a kernel that scores the nodes of `scope` on the present state."""

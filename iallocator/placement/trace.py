@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
         @property
         def n1_check(self) -> type[FailureTolerance]:
-            """The class that checks N+1, and records the placements that it rejects."""
+            """Return the class that checks N+1, and records the placements that it rejects."""
 
         def begin(self, context: Any) -> None:
             """Record that the decisions of the request in `context` begin."""

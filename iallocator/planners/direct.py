@@ -145,7 +145,7 @@ class _Shortening:
 
     @property
     def plan(self) -> Entries:
-        """The moves of the plan that is made shorter now."""
+        """Return the moves of the plan that is made shorter now."""
         return self.plans[self.number]
 
     def spend(self, moves: int) -> bool:

@@ -102,7 +102,7 @@ class Plan:
 
     @property
     def moves(self) -> list[Move]:
-        """The moves alone, in order."""
+        """Return the moves alone, in order."""
         return [entry.move for entry in self.entries]
 
     @property
@@ -129,17 +129,17 @@ class Plan:
 
     @property
     def after(self) -> float:
-        """The score after the last move."""
+        """Return the score after the last move."""
         return self.entries[-1].score if self.entries else self.before
 
     @property
     def repaired(self) -> int:
-        """The number of moves that satisfy violated hard constraints."""
+        """Return the number of moves that satisfy violated hard constraints."""
         return sum(entry.repairs for entry in self.entries)
 
     @property
     def copied(self) -> int:
-        """The amount that all moves copy between nodes, in MiB."""
+        """Return the amount that all moves copy between nodes, in MiB."""
         return sum(entry.move.copied for entry in self.entries)
 
 

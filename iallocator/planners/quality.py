@@ -84,7 +84,7 @@ class Quality:
 
     @property
     def gap(self) -> float | None:
-        """The distance between result and bound, at least 0; None if no bound is known."""
+        """Return the distance between result and bound, at least 0; None if no bound is known."""
         return None if self.bound is None else abs(self.result - self.bound)
 
     @property

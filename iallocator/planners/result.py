@@ -130,12 +130,12 @@ class PlanResult:
 
     @property
     def entries(self) -> list[PlanEntry]:
-        """The moves, with their scores and violations; each is legal after the moves before it."""
+        """Return the moves with scores and violations; each is legal after the moves before it."""
         return self.plan.entries
 
     @property
     def moves(self) -> list[Move]:
-        """The moves alone, in the order of `entries`."""
+        """Return the moves alone, in the order of `entries`."""
         return [entry.move for entry in self.entries]
 
     @property
@@ -150,12 +150,12 @@ class PlanResult:
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The scores before and after the plan; lower is better."""
+        """Return the scores before and after the plan; lower is better."""
         return self.plan.before, self.plan.after
 
     @property
     def reached(self) -> float:
-        """The value that the plan reaches; `bounding` returns a bound of this value."""
+        """Return the value that the plan reaches; `bounding` returns a bound of this value."""
         return self.scores[1]
 
     def assess(self, deadline: Deadline) -> None:
@@ -175,7 +175,7 @@ class PlanResult:
 
     @property
     def leaving(self) -> Collection[int]:
-        """Indices of the nodes that the plan empties and then powers off."""
+        """Return the indices of the nodes that the plan empties and then powers off."""
         return ()
 
     @property
@@ -188,17 +188,17 @@ class PlanResult:
 
     @property
     def coming(self) -> Collection[int]:
-        """Indices of the nodes that are powered on before the first move."""
+        """Return the indices of the nodes that are powered on before the first move."""
         return ()
 
     @property
     def left_out(self) -> Collection[str]:
-        """Names of the instances that do not run after the plan."""
+        """Return the names of the instances that do not run after the plan."""
         return ()
 
     @property
     def transition(self) -> Transition:
-        """The steps of the plan and their dependencies; computed at the first access."""
+        """Return the steps of the plan and their dependencies; computed at the first access."""
         if self._transition is None:
             self._transition = self._ordered()
         return self._transition
@@ -357,7 +357,7 @@ class GroupPlans(PlanResult):
 
     @property
     def entries(self) -> list[PlanEntry]:
-        """The moves of all groups, in order."""
+        """Return the moves of all groups, in order."""
         return [entry for one in self.plans for entry in one.plan.entries]
 
     @property
@@ -367,7 +367,7 @@ class GroupPlans(PlanResult):
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The sums of the scores of the groups, before and after; lower is better."""
+        """Return the sums of the scores of the groups, before and after; lower is better."""
         plans = [one.plan for one in self.plans]
         return sum(plan.before for plan in plans), sum(plan.after for plan in plans)
 

@@ -70,7 +70,7 @@ class UndoResult(PlanResult):
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The scores over all nodes, before and after the plan; lower is better."""
+        """Return the scores over all nodes, before and after the plan; lower is better."""
         scope = range(len(self.cluster.nodes))
         return score_of(self.before, scope), score_of(self.after(), scope)
 

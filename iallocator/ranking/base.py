@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 
         @property
         def affinity(self) -> SoftConstraints:
-            """The affinity constraints between instances."""
+            """Return the affinity constraints between instances."""
 
         @property
         def settings(self) -> RankSettings:
-            """The settings of the request."""
+            """Return the settings of the request."""
 
         def settings_of(self, group: Group) -> RankSettings:
             """Return the settings of a group; its tags can override settings of the request."""

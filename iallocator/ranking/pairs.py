@@ -88,7 +88,7 @@ class OrderedCandidates(Candidates):
 
     @property
     def name(self) -> str:
-        """The name of the strategy."""
+        """Return the name of the strategy."""
         return self._query.strategy
 
     def _count(self, primary: int) -> int:

@@ -66,7 +66,7 @@ def explanation(document: Json, facts: Json, page: Page) -> None:
             continue
         _answer(page, decision, "Answer")
         for part in parts_of(decision) if node else ():
-            for group in part["groups"]:  # which have only that node left
+            for group in part["groups"]:  # these groups contain only `node`
                 add_nodes(page, group, part["instance"])
                 if group["comparison"]:
                     page.say(f"Its group comes later: {group['comparison']}.")
@@ -373,7 +373,7 @@ def add_comparison(page: Page, answer: Json, rival: Json, comparison: Json) -> N
     label, statistics = comparison["with"], comparison.get("statistics", ())
     page.heading(f"Answer {_where(answer)} and {label} {_where(rival)}")
     decided = comparison.get("decided_by", "")
-    if decided.startswith(BY_LOSSES):  # storage is exclusive
+    if decided.startswith(BY_LOSSES):  # lost allocations rank only with exclusive storage
         outcome = f"{answer['rank']} comes before {rival['rank']}"
         if answer["rank"] == rival["rank"]:
             outcome = f"both {answer['rank']}, and of equals the first is taken"

@@ -282,7 +282,7 @@ def _groups(page: Page, plan: Json) -> None:
     if not groups:
         return
     page.heading("Groups")
-    # Members that hold several amounts -> the names of these
+    # Member of a group that holds several amounts -> the names of the amounts
     parts = {name: list(one[name]) for one in groups for name in one if isinstance(one[name], dict)}
     cells = [_group_cells(one, parts, page) for one in groups]
     table = Table("group", *(column for column, _ in cells[0]), "why")

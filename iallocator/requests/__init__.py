@@ -58,12 +58,12 @@ class AnyRequest:
 
     @property
     def new(self) -> Sequence[Allocate]:
-        """The requests for single new instances that this request consists of."""
+        """Return the requests for single new instances that this request consists of."""
         return ()
 
     @property
     def coming(self) -> Sequence[Instance]:
-        """The instances that the request creates."""
+        """Return the instances that the request creates."""
         return [one.instance for one in self.new]
 
     def existing(self, cluster: Cluster) -> Sequence[Instance]:
@@ -135,7 +135,7 @@ class Allocate(AnyRequest):
 
     @property
     def new(self) -> Sequence[Allocate]:
-        """The request itself."""
+        """Return the request itself."""
         return (self,)
 
     def summary(self, cluster: Cluster) -> str:
@@ -165,7 +165,7 @@ class MultiAllocate(AnyRequest):
 
     @property
     def new(self) -> Sequence[Allocate]:
-        """One request for each instance."""
+        """Return one request for each instance."""
         return self.wanted
 
     def summary(self, cluster: Cluster) -> str:

@@ -80,7 +80,7 @@ class Optimum:
 
     @property
     def cost(self) -> float:
-        """The sum of score and penalty, which the search minimises."""
+        """Return the sum of score and penalty, which the search minimises."""
         return self.score + self.penalty
 
 

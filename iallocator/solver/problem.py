@@ -135,7 +135,7 @@ class Problem:
 
     @property
     def size(self) -> int:
-        """The number of choices over all kinds."""
+        """Return the number of choices over all kinds."""
         return sum(len(kind.choices) for kind in self.kinds)
 
 

@@ -30,7 +30,7 @@ def write_text(
     reported: bool = False,
     group: Group | None = None,
 ) -> str:
-    """Return the cluster in `state` as a text file, which has equal scores with htools.
+    """Return the cluster in `state` as a text file, for which htools compute the scores of `state`.
 
     Parameters
     ----------

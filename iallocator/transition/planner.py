@@ -141,7 +141,7 @@ class TransitionPlanner(PlanningState):
             self.without(name)
         soft = [order for order in self.demands.orders if order[2] != MUST]
         kept, dropped = without_cycles(hard, soft)
-        self.remarks += (f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped)
+        self.remarks += (f"{b} does not wait for {a}: a cycle of orders" for a, b, _ in dropped)
         self.orders = kept
         self._best: list[Step] = []
 

@@ -280,7 +280,7 @@ def arrange(
     straight = [o for o in hard if not (o[0] in cycles and o[1] in cycles)]
     kept, dropped = without_cycles(straight, soft)
     dropped += [order for order in hard if order not in straight]
-    remarks = [f"{b} does not wait for {a}: a circle of orders" for a, b, _ in dropped]
+    remarks = [f"{b} does not wait for {a}: a cycle of orders" for a, b, _ in dropped]
     chains = [
         chain(m.instance, Place(m.before, m.instance.uses_memory), m.steps, cluster) for m in moves
     ]

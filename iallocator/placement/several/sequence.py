@@ -151,9 +151,7 @@ class JointResult:
 
     @property
     def places(self) -> dict[str, Any]:
-        """Name of an instance -> its placement, if an answer is better than the known one; else
-        empty.
-        """
+        """Return instance name -> placement if an answer beats the known one; otherwise empty."""
         return dict(self.most.values or {}) if self.most else {}
 
     def fewest_out(self) -> int:
@@ -170,7 +168,7 @@ class JointResult:
         return unschedulable + (self.status == IMPOSSIBLE)
 
     def note(self) -> str:
-        """The text about the search to add to ``info``."""
+        """Return the text about the search to add to ``info``."""
         if self.status == UNAVAILABLE:
             return "; no exact search: its solver (highspy) is not installed"
         if self.status == FOUND:

@@ -120,7 +120,7 @@ class BalanceProblem:
 
     @cached_property
     def affinity(self) -> AffinityCosts | None:
-        """The present violations and penalties of `relations` on each node; None without them."""
+        """Return the violations and penalties of `relations` on each node; None without them."""
         if self.relations is None:
             return None
         # loads numpy, which is not needed if no move is searched

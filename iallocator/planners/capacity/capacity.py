@@ -309,7 +309,7 @@ class CapacityReport:
 
     @property
     def runs(self) -> list[Run]:
-        """The fillings that were begun."""
+        """Return the fillings that were begun."""
         return [run for run in (self.tiered, self.standard) if run is not None]
 
     def placed_by_group(self) -> Counter[int]:

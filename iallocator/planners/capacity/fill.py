@@ -97,7 +97,7 @@ class FillResult:
 
     @property
     def reason(self) -> str:
-        """The most frequent reason of the last attempt; of equals, the first one of `REASONS`."""
+        """Return the most frequent reason of the last attempt; of equals, by order of `REASONS`."""
         return likely_reason(self.failures)
 
 

@@ -201,7 +201,7 @@ class _Filling:
 
     @property
     def count(self) -> int:
-        """The number of instances that have been placed."""
+        """Return the number of instances that have been placed."""
         return len(self._placed)
 
     def next(self) -> str:

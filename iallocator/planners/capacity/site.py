@@ -86,7 +86,7 @@ class Size:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes of an instance of this size."""
+        """Return the number of nodes of an instance of this size."""
         return self.instance("").required_nodes
 
     def amounts(self) -> Amounts:
@@ -216,7 +216,7 @@ class CapacityState:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that scores placements in the present state."""
+        """Return the kernel that scores placements in the present state."""
         return derived(
             self._kernel,
             None,
@@ -226,7 +226,7 @@ class CapacityState:
 
     @property
     def _probing_kernel(self) -> Kernel:
-        """The kernel for probes: in arrays if the array library is loaded."""
+        """Return the kernel for probes: in arrays if the array library is loaded."""
         return self._probing_arrays if self._arrays else self.kernel
 
     @property

@@ -215,12 +215,12 @@ class _Item:
 
     @property
     def names(self) -> list[str]:
-        """The names of its members."""
+        """Return the names of its members."""
         return [one.name for one in self.members]
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """The attributes that decide on which nodes its members may be."""
+        """Return the attributes that decide on which nodes its members may be."""
         return tuple(
             (one.as_primary, one.pools, one.requires, one.template) for one in self.members
         )

@@ -159,7 +159,7 @@ class CompressionResult(IntergroupResult):
 
     @property
     def reached(self) -> float:
-        """The sum of the shares of all resources that are free in the chosen group; 0 for none."""
+        """Return the sum of the free shares of all resources of the chosen group; 0 for none."""
         chosen = [row for row in self.groups if row.group.name == self.members.get("chosen")]
         return float(chosen[0].members["share_free"]) if chosen and self.moves else 0.0
 

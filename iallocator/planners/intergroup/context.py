@@ -125,7 +125,7 @@ class IntergroupContext(Context):
 
     @property
     def units(self) -> Mapping[str, Sequence[str]]:
-        """Name of an instance -> the names in its colocation group, with its own.
+        """Return instance name -> the names in its colocation group, with its own.
 
         Instances without a colocation group are left out.
         """

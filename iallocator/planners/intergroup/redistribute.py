@@ -92,14 +92,14 @@ class Health:
 
     @property
     def state(self) -> str:
-        """The health of the group: `HEALTHY`, `WEAK` or `UNHEALTHY`."""
+        """Return the health of the group: `HEALTHY`, `WEAK` or `UNHEALTHY`."""
         if self.stranding:
             return UNHEALTHY
         return WEAK if self.full or self.doomed or self.group_conflicts else HEALTHY
 
     @property
     def failing(self) -> list[int]:
-        """The indices of the nodes that violate N+1, ascending."""
+        """Return the indices of the nodes that violate N+1, ascending."""
         return sorted({*self.full, *self.doomed})
 
     def instances_to_move(self, state: State) -> list[Instance]:
@@ -213,7 +213,7 @@ class RedistributionResult(IntergroupResult):
 
     @property
     def reached(self) -> float:
-        """The number of groups that stay unhealthy after the plan."""
+        """Return the number of groups that stay unhealthy after the plan."""
         return self.untried + self.unhealthy - len(self.repairs)
 
     def without(self, problem: Problem, reason: str) -> str:

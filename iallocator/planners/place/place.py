@@ -94,12 +94,12 @@ class PlaceResult(PlanResult):
 
     @property
     def reached(self) -> float:
-        """The number of instances that are left out."""
+        """Return the number of instances that are left out."""
         return len(self.left_out)
 
     @property
     def left_out(self) -> Collection[str]:
-        """The names of the instances that are left out."""
+        """Return the names of the instances that are left out."""
         return [place.instance.name for place in self.places if place.nodes is None]
 
     def _ordered(self) -> Transition:

@@ -572,7 +572,7 @@ class SchedulingPass:
 
     @property
     def in_order(self) -> list[PlannedPlace]:
-        """The places of all instances, in the order of placing."""
+        """Return the places of all instances, in the order of placing."""
         return [self.places[member.name] for unit in self.units for member in unit.members]
 
     def take_off(self) -> list[Instance]:
@@ -615,7 +615,7 @@ class SchedulingPass:
 
     @property
     def left_out(self) -> list[PlannedPlace]:
-        """The planned places of the instances that could move but are not placed."""
+        """Return the planned places of the instances that could move but are not placed."""
         return [
             place
             for place in self.places.values()
@@ -624,7 +624,7 @@ class SchedulingPass:
 
     @property
     def uncounted(self) -> dict[str, str]:
-        """Name -> reason for left out instances with disks that are not counted on their nodes.
+        """Return name -> reason, for left out instances with disks not counted on their nodes.
 
         The reason is why the place of the instance was withdrawn; "" if it was not withdrawn.
         """

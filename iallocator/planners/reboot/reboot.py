@@ -113,7 +113,7 @@ class RebootResult(PlanResult):
 
     @property
     def reached(self) -> float:
-        """The number of groups in the plan."""
+        """Return the number of groups in the plan."""
         return len(self.rounds)
 
     @property

@@ -107,7 +107,7 @@ class Repairs:
 
     @property
     def state(self) -> State:
-        """The state after the repairs so far."""
+        """Return the state after the repairs so far."""
         return self._context.state
 
     def needed(self, instance: Instance) -> Repair | None:
@@ -137,7 +137,7 @@ class Repairs:
 
     @property
     def relations(self) -> Relations | None:
-        """The constraints between instances; None if there are none."""
+        """Return the constraints between instances; None if there are none."""
         return self._context.affinity.relations
 
     def in_units(self, repairs: Sequence[Repair]) -> list[list[Repair]]:

@@ -82,7 +82,7 @@ class RescueResult(PlanResult):
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The scores of the node group of the dead node before and after; lower is better."""
+        """Return the scores of the dead node's group before and after the plan; lower is better."""
         scope = self.cluster.nodes[self.dead].group.nodes
         return score_of(self.before, scope), score_of(self.after(), scope)
 

@@ -308,17 +308,17 @@ class RepairRound:
 
     @property
     def entries(self) -> Sequence[RepairEntry]:
-        """The entries of all instances, sorted by name."""
+        """Return the entries of all instances, sorted by name."""
         return self._entries
 
     @property
     def before(self) -> State:
-        """The state of the cluster before the repairs."""
+        """Return the state of the cluster before the repairs."""
         return State(self._cluster)
 
     @property
     def after(self) -> State:
-        """The state of the cluster after all planned repairs."""
+        """Return the state of the cluster after all planned repairs."""
         return self._repairs.state
 
     def transition(self) -> Json:

@@ -631,7 +631,7 @@ class Feasibility:
 
     @property
     def impossible(self) -> Collection[frozenset[int]]:
-        """The sets of nodes for which exact search has proved that they cannot be freed."""
+        """Return the sets of nodes for which exact search has proved that they cannot be freed."""
         return self._impossible
 
     def infeasibility(self, off: Collection[int]) -> str:

@@ -146,7 +146,7 @@ class SqueezeOptions:
 
     @property
     def behaviour(self) -> Behaviour:
-        """The differences between this program and htools."""
+        """Return the differences between this program and htools."""
         return self.settings.behaviour
 
     def n1_of(self, group: Group) -> str:

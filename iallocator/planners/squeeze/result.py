@@ -54,7 +54,7 @@ class SqueezePlan(Plan):
 
     @property
     def after(self) -> float:
-        """The score once the nodes are switched and the moves are made."""
+        """Return the score once the nodes are switched and the moves are made."""
         return self._after
 
 
@@ -93,34 +93,34 @@ class SqueezeResult(GroupPlans):
 
     @property
     def nodes(self) -> list[int]:
-        """The indices of the nodes to power on, and then of the nodes to power down."""
+        """Return the indices of the nodes to power on, and then of the nodes to power down."""
         return [*self.on, *self.off]
 
     @property
     def reached(self) -> float:
-        """The number of nodes that are powered down."""
+        """Return the number of nodes that are powered down."""
         return len(self.off)
 
     @property
     def shortage(self) -> str:
-        """Why the first group in `shortages` lacks the minimal reserve; "" if no group does."""
+        """Return why the first group in `shortages` lacks the minimal reserve; "" if none does."""
         return next(iter(self.shortages.values()), "")
 
     @property
     def action(self) -> str:
-        """How nodes are switched: ``offline``, ``online``, ``both`` or ``none``."""
+        """Return how nodes are switched: ``offline``, ``online``, ``both`` or ``none``."""
         if self.on and self.off:
             return "both"
         return "online" if self.on else "offline" if self.off else "none"
 
     @property
     def leaving(self) -> Collection[int]:
-        """The indices of the nodes to power down."""
+        """Return the indices of the nodes to power down."""
         return self.off
 
     @property
     def coming(self) -> Collection[int]:
-        """The indices of the nodes to power on."""
+        """Return the indices of the nodes to power on."""
         return self.on
 
     def without(self, problem: Problem, reason: str) -> str:
@@ -213,13 +213,15 @@ class SqueezeResult(GroupPlans):
 
     @property
     def added(self) -> dict[int, list[str]]:
-        """Index of a node -> the tags to add: a standby tag for freed nodes that have none."""
+        """Return node index -> the tags to add: a standby tag for freed nodes that have none."""
         nodes = self.cluster.nodes
         return {index: [AUTO_TAG] for index in self.off if not standby_tags(nodes[index])}
 
     @property
     def removed(self) -> dict[int, list[str]]:
-        """Index of a node to power on -> the tags to remove: only the one that planners add."""
+        """Return node index -> the tags to remove, for nodes to power on: the tag that planners
+        add.
+        """
         nodes = self.cluster.nodes
         return {index: [AUTO_TAG] for index in self.on if AUTO_TAG in standby_tags(nodes[index])}
 

@@ -108,7 +108,7 @@ def finding_grid(before: Json, after: Json | None, page: PageView) -> Grid:
     for key in sorted({**now, **then}, key=lambda key: (key[1], key[2], key[0])):
         kind, node, instance, text = key
         if key not in now and key[:3] in before_about:
-            continue  # the same with other numbers
+            continue  # a present problem, with other numbers in its text
         known = examined and not (kind == "global_n1" and node in late)
         fates = []
         if after is not None and not known:

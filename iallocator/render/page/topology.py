@@ -63,7 +63,7 @@ def tails_in_groups(nodes: Iterable[Json], page: PageView) -> dict[str, str]:
     return dict(chain.from_iterable(tails(names).items() for names in members.values()))
 
 
-@dataclass(slots=True)  # a frozen one takes three times as long to make
+@dataclass(slots=True)  # frozen objects take three times as long to make
 class Block:
     """An instance on a node as a block in the tile of the node.
 

@@ -98,7 +98,7 @@ class Bar:
     tone: str = ""
 
 
-@dataclass(slots=True)  # a frozen one takes three times as long to make
+@dataclass(slots=True)  # frozen objects take three times as long to make
 class Cell:
     """One cell of a table.
 
