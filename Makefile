@@ -1,4 +1,4 @@
-# What can be done here; `make` alone lists it.
+# Tasks of development; `make` without a target lists them.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -15,7 +15,7 @@ NODES = (5, 10, 20, 40, 80, 160, 320)
 """The points of the curves of planners on one group."""
 
 GROUPS = ((5, 4), (5, 8), (20, 4), (20, 8), (20, 16), (20, 50))
-"""The points of the curves between groups: groups, and nodes in each."""
+"""The points of the curves of planners between groups: number of groups, and of nodes in each."""
 
 
 def _one_group(nodes: int) -> Iterator[Case]:

@@ -160,9 +160,9 @@ def searches(clusters: int) -> Iterator[tuple[float, bool]]:
 
 
 def print_searches(found: list[tuple[float, bool]]) -> None:
-    """Print a table of exact searches: how many failures they save, and their times.
+    """Print a table of exact searches: how many failures they prove tolerated, and their times.
 
-    `found`: for each search, its milliseconds, and whether it saved all instances.
+    `found`: for each search, its milliseconds, and whether all instances can be restarted.
     """
     times = sorted(time for time, _ in found)
     print(

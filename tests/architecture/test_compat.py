@@ -34,7 +34,7 @@ def _names() -> Iterator[tuple[str, str]]:
 
 
 def test_compat_is_read_only_by_permitted_modules() -> None:
-    """Only permitted modules read ``like_hail`` or the option; others read a named deviation."""
+    """Only permitted modules read the value of ``--compat``; others read a named deviation."""
     wrong = {
         f"{module}: {name}"
         for module, name in _names()

@@ -101,7 +101,7 @@ class Ganeti:
         kind = self._kinds.get(asked["type"])
         if kind is None:
             raise ObjectionError(f"this Ganeti makes no requests of type {asked['type']}")
-        # Their constructors want a live cluster and a complete request; the methods do not.
+        # Their constructors need a live cluster and a complete request; the methods do not.
         made = kind.__new__(kind)
         if asked["type"] == "allocate":
             made.disk_template = asked["disk_template"]

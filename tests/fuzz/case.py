@@ -74,7 +74,7 @@ def run(case: Case) -> Outcome:
         sys.stdout, sys.stderr = out, err
         try:
             status = main(case.arguments)
-        except BaseException:  # whatever it is, it is what is looked for
+        except BaseException:  # any exception is a finding
             crash = traceback.format_exc()
         finally:
             sys.stdout, sys.stderr = saved

@@ -104,7 +104,7 @@ def read_tolerated(scenario: Scenario, found: Json) -> list[str]:
 
 
 def forecast(kind: str, split: bool) -> Scenario:
-    """Return a scenario of which only the node `best` has capacity for one more tested instance."""
+    """Return a scenario in which only node `best` has capacity for one more tested instance."""
     scenario = _only_best(Scenario(cluster_document([BEST, NEXT, KEEPER]), kind))
     scenario.wanted = newcomer(kind)
     scenario.options.append("--n1=off")  # no other node could take it over from `best`

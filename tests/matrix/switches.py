@@ -155,7 +155,7 @@ def _passes(fails: Callable[..., Any], *views: Any) -> Any:
 
 
 def _rows(*words: str) -> Switch:
-    """Return a switch that makes limits never fail of which the text is one of `words`."""
+    """Return a switch that lets each limit with one of the texts `words` never fail."""
 
     def switch(stack: ExitStack) -> None:
         rows = {*node_limits.PRIMARY.checks, *node_limits.SECONDARY.checks}

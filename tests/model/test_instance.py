@@ -79,7 +79,7 @@ def test_secondary_of_a_forthcoming_instance_allocates_only_later() -> None:
 
 @pytest.mark.parametrize("members", [{}, {"template": "rbd"}, {"admin_state": "offline"}])
 def test_twin_of_an_instance_differs_in_name_and_order_only(members: dict[str, Any]) -> None:
-    """The twin of an instance differs in name and order only."""
+    """The copy that `twin` makes of an instance differs from it in name and order only."""
     one = instance(**members, tags=("a",), networks=("n",), forthcoming=True, auto_balance=False)
     one.exclusion, one.desired, one.asked = ("x",), frozenset("y"), {"os": "debian"}
     one.keep_in((("lvm", "ssd"),), ((("lvm", "ssd"), 100),), True)

@@ -93,7 +93,7 @@ def kept_for(placed: Placed, node: str) -> int:
 
 
 def has_room(before: Placed, placed: Placed) -> bool:
-    """Return whether the memory of each node suffices, or lacked before, also for failovers."""
+    """Return whether each node has the memory, also for failovers, or lacked it before."""
     free, had = free_of(placed), free_of(before)
     return all(
         free[n] > 0 or free[n] == had[n] for n in NAMES

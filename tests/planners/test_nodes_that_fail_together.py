@@ -44,7 +44,7 @@ def test_finding_names_all_nodes_that_fail_together(source: Path) -> None:
 
 
 def test_page_shows_the_failure_of_each_node_with_the_others(source: Path) -> None:
-    """On the page, no node that fails with a node it needs is tolerated."""
+    """The page shows for each node the nodes that fail together with it, and what is lost then."""
     pytest.importorskip("jinja2", reason="the template library is not installed")
     page = source.with_name("page.html")
     main(["check", "--no-simulation", f"--html={page}", str(source)])

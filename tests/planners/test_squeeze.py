@@ -371,7 +371,7 @@ def test_squeeze_frees_as_many_nodes_whatever_their_names() -> None:
 
 
 def test_squeeze_without_a_master_keeps_no_node_where_others_stay_online() -> None:
-    """`squeeze` without a master keeps no node on for it if instances keep other nodes on."""
+    """`squeeze` keeps no node on for an unknown master if instances keep other nodes on."""
     fixed = {f"fixed{k}": instance(f"node{k}") for k in (1, 2)}
     document = cluster(4, instances=fixed | {"web": rbd("node3")})
     plan = plan_of("squeeze", document, ONE_LEFT)

@@ -271,7 +271,7 @@ def test_verify_moves_names_the_limit_of_the_other_group(case: str) -> None:
 
 
 def test_verify_moves_accepts_a_route_through_both_groups() -> None:
-    """The verifier accepts a secondary in another group as a step on the way there."""
+    """The verifier accepts a secondary in another group as a step of a move to that group."""
     plan = Plan(scenario({"i": drbd("node1", "node2")}, nodes=TWO), ("i", "r:node3 f r:node4"))
     assert plan.problems(between_groups=True) == ""
 

@@ -39,9 +39,9 @@ default|256,1,1024,1,1,1|128,1,1024,1,1,1;8192,4,1048576,16,8,12|plain,drbd|2.5|
 
 
 def generated(seed: int, kind: str = "allocate", reading: Reading = READING) -> Cluster:
-    """Return the cluster of a generated document, without the request.
+    """
 
-    With a request, `Node.passes_n1_when_full` has another value than in a text file.
+
     """
     made = document(seed, kind)
     del made["request"]

@@ -47,7 +47,7 @@ def _fail(message: str) -> NoReturn:
 def _status_line(minor: str, device: Device) -> str:
     connected, attached = "local" in device, "disk" in device
     role = "Primary" if device.get("primary") else "Secondary"
-    # The other end's role cannot be seen from here: assume what Ganeti is after.
+    # The role of the peer is not known here: assume the role that Ganeti expects.
     if not connected:
         peer = "Unknown"
     elif device.get("both_primary") or role == "Secondary":

@@ -102,7 +102,7 @@ def last_look(run: Runner) -> None:
         Runs the steps.
     """
     run.section("afterwards")
-    # Some kernels have no /proc/sysrq-trigger, which Ganeti misses.
+    # Ganeti needs /proc/sysrq-trigger, which some kernels do not have.
     verify = ("gnt-cluster", "verify", "--ignore-errors=ENODESETUP")
     run.step("verify the cluster", *verify, expect=Expect())
     run.record("all instances are in the state they should be in", _states(run))

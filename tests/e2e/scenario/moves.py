@@ -25,7 +25,7 @@ def single(run: Runner) -> None:
         Runs the steps.
     """
     run.section("move one instance")
-    # What cannot move would only be in the way from here on.
+    # The next steps do not need the instances that cannot move.
     run.drop("fi1", "pl2", "ma2", "mc2", "dl1", "dl2", "sf3", "fc1", *_BATCHES)
     allocator = f"--iallocator={run.cluster.allocator}"
     replace = ("gnt-instance", "replace-disks", allocator, instance("dr1"))
@@ -147,7 +147,7 @@ def evacuate(
                 yield f"{call.stem}: unexpected arguments: {call.arguments}"
 
     flags = ("--ignore-soft-errors",) if soft else ()
-    # Nothing to move means that Ganeti does not ask.
+    # Without instances to move, Ganeti does not call the allocator.
     some = any(leaves(its.nodes) for its in run.instances.values())
     expect = Expect(calls=("node-evacuate",) if some else (), rejected=rejected, check=check)
     run.step(label, *EVACUATE, mode, *flags, node, expect=expect, hail=hail)

@@ -65,7 +65,7 @@ def _offline_primary(run: Runner, node: str) -> None:
     run.arrange(*_MODIFY, "--offline=yes", node)
     evacuate(run, "evacuate primaries of an offline node", "--primary-only", node)
     evacuate(run, "evacuate secondaries of an offline node", "--secondary-only", node)
-    # It comes back as if new: nothing runs, no DRBD device is configured, no disk is left.
+    # The node returns as if new: nothing runs, no DRBD device is configured, no disk is left.
     forget = "rm -f /run/e2e/drbd.json /run/ganeti/fake-hypervisor/*; drbdsetup down resource0"
     wipe = f"for v in $(lvs --noheadings -o lv_name); do lvremove -f {VOLUME_GROUP}/$v; done"
     run.cluster.nodes[node].run("sh", "-c", f"{forget}; {wipe}")

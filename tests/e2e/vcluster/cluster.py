@@ -146,7 +146,7 @@ class Cluster:
             "--ipolicy-bounds-specs=" + _wide_policy(),
             CLUSTER_NAME,
         )  # fmt: skip
-        # From here on Ganeti spreads its keys itself; the first one an administrator brings.
+        # An administrator copies the first key to each node; Ganeti distributes the others.
         key = self._must("sh", "-c", "cat /root/.ssh/id_*.pub").output
         for spec in self.specs[1:]:
             words = ("sh", "-c", "umask 077; cat > /root/.ssh/authorized_keys")
