@@ -232,8 +232,7 @@ def test_placements_one_by_one_are_those_that_the_kernel_ranks_first(
 
 
 def test_choices_are_those_of_each_row() -> None:
-    """For each row of scores, `picks` and `pick` make the same choice, or both find it uncertain.
-    """
+    """For each row, `picks` and `pick` choose the same score, or both find the choice uncertain."""
     chance, near = Random(5), (0.0, 0.4e-10, 0.5e-10, 1e-10, 3e-10, 1.0, np.inf)
     rows = np.array([[1.0 + chance.choice(near) for _ in range(6)] for _ in range(200)])
     rows = rows[np.isfinite(rows).any(axis=1)]

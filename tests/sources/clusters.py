@@ -39,10 +39,7 @@ default|256,1,1024,1,1,1|128,1,1024,1,1,1;8192,4,1048576,16,8,12|plain,drbd|2.5|
 
 
 def generated(seed: int, kind: str = "allocate", reading: Reading = READING) -> Cluster:
-    """
-
-
-    """
+    """Return the cluster of a generated document, without its request."""
     made = document(seed, kind)
     del made["request"]
     return read_cluster(made, reading)
