@@ -139,11 +139,11 @@ def lines(found: list[Compared]) -> list[str]:
         sum(getattr(one, what) for one in found) for what in ("before", "peer", "greedy", "ahead")
     )
     lines = [
-        f"| {len(found)} groups | before | hbal | single moves | with swaps and chains |",
+        f"| {len(found)} groups | before | hbal | single moves | swaps and chains |",
         "|---|---|---|---|---|",
         f"| sum of final scores | {before:.2f} | {peer:.2f} | {greedy:.2f} | {ahead:.2f} |",
-        f"| lower than hbal's, higher | | | | {lower}, {len(higher)} |",
-        f"| seconds, longest | | | | {max(one.seconds for one in found):.1f} |",
+        f"| groups with a lower score than hbal's; higher | | | | {lower}; {len(higher)} |",
+        f"| longest time in seconds | | | | {max(one.seconds for one in found):.1f} |",
         *(
             f"higher: {one.name} {one.peer:.8f} {one.ahead:.8f}"
             + ", which Ganeti refuses to carry out" * one.rejected
@@ -163,10 +163,11 @@ def lines(found: list[Compared]) -> list[str]:
     lines += [
         f"| {len(plans)} plans with a traffic limit | hbal, cut off | `--cost` |",
         "|---|---|---|",
-        f"| score won | {gained[0]:.2f} | {gained[1]:.2f} |",
+        f"| decrease of the score | {gained[0]:.2f} | {gained[1]:.2f} |",
         f"| GiB copied | {copied[0]:.1f} | {copied[1]:.1f} |",
-        f"| score won per GiB | {gained[0] / copied[0]:.4f} | {gained[1] / copied[1]:.4f} |",
-        f"| worse per GiB, ends higher | | {len(worse)}, "
+        f"| decrease per GiB | {gained[0] / copied[0]:.4f} | {gained[1] / copied[1]:.4f} |",
+        "| plans with a smaller decrease per GiB than hbal's; with a higher final score | | "
+        f"{len(worse)}; "
         f"{sum(limit[1] > limit[3] + ROUNDING for _, limit in plans)} |",
         *(f"worse: {one.name} {limit}" for one, limit in worse),
     ]

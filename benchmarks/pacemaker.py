@@ -304,7 +304,10 @@ def main() -> None:
     asked = parser.parse_args().problems
     if not available():
         parser.error(f"{TOOL} is not installed")
-    print("| problems | | pairs of machines, one waits | longest chain, mean | overfull in |")
+    print(
+        "| problems | program | pairs that wait | longest chain, mean | "
+        "problems in which a node is overfull at some time |"
+    )
     print("|---|---|---|---|---|")
     for kind, (count, theirs, mine) in measure(range(asked)).items():
         for name, figures in (("Pacemaker", theirs), ("iallocator", mine)):
