@@ -116,9 +116,9 @@ def decide(
 
     warnings: list[str] = []
     if cluster.assumed_offline:
-        from iallocator.sources.live.load import silence_warnings
+        from iallocator.sources.live.load import warnings_of_silent_nodes
 
-        warnings += silence_warnings(cluster)
+        warnings += warnings_of_silent_nodes(cluster)
     if settings.mond or settings.mond_data or settings.mond_xen:
         from iallocator.sources.live.measured import add_measured
 

@@ -129,7 +129,7 @@ def _sizes(policy: Policy) -> list[Spec]:
 
 
 class _Room:
-    """Counter of the instances of each size that fit on a group, also if a node fails."""
+    """Counts the further instances of each size that a group can have, also if a node fails."""
 
     def __init__(self, task: RankQuery, nodes: Sequence[int], policy: Policy) -> None:
         state = task.context.state

@@ -244,9 +244,9 @@ class Command:
         if settings.verbose:
             tell(summary(source.cluster))
         if source.cluster.assumed_offline:
-            from iallocator.sources.live.load import silence_warnings
+            from iallocator.sources.live.load import warnings_of_silent_nodes
 
-            tell(*silence_warnings(source.cluster))
+            tell(*warnings_of_silent_nodes(source.cluster))
         return source
 
     def adjust(self, source: Source) -> None:

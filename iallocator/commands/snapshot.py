@@ -16,7 +16,7 @@ from iallocator.model.state import State
 from iallocator.planners.eligible import nodes_named, set_offline
 from iallocator.render.table import aligned
 from iallocator.sources import load
-from iallocator.sources.live.load import silence_warnings
+from iallocator.sources.live.load import warnings_of_silent_nodes
 from iallocator.sources.writer import write_text
 from iallocator.units import GIB
 from iallocator.wire.codec import pretty
@@ -149,7 +149,7 @@ def _lists(source: Source, settings: Snapshot) -> list[str]:
     """
     lists = [summary(source.cluster)] if settings.verbose else []
     if source.cluster.assumed_offline:
-        lists += silence_warnings(source.cluster)
+        lists += warnings_of_silent_nodes(source.cluster)
     if settings.print_nodes is not None or settings.print_instances:
         lists += lists_of(State(source.cluster), settings, backwards=True)
     return lists

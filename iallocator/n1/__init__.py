@@ -73,8 +73,7 @@ PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
 def sum_of_shares(
     closing: Iterable[tuple[float, float]], memory_budget: float, disk_budget: float
 ) -> tuple[int, float]:
-    """Return whether some target stays open, whatever budgets of memory and disk are used for, and
-    the spare memory.
+    """Return whether some target stays open, wherever two budgets are used, and the spare memory.
 
     A target is a node that can restart instances. It is closed if it lacks the memory, or the disk,
     for one more instance. The first result is `PROVED_SAFE` if the budgets certainly cannot close

@@ -168,9 +168,7 @@ class _Batch:
         self._scores.arrive(row, node, added)
 
     def run(self) -> Truths:
-        """Simulate all restarts; return for each failure whether some instance cannot be restarted.
-        @
-        """
+        """Simulate all restarts; return for each failure whether an instance is lost."""
         for step in range(len(self._needed)):
             while self._busy and self._left[self._busy - 1] <= step:
                 self._busy -= 1

@@ -242,7 +242,7 @@ def _split(state: State, nodes: Iterable[int], demand: Demand) -> None:
     """Store in `demand.shares` the demand of the failure of `nodes`, divided by the nodes on which
     the instances can restart.
 
-    The demand is not changed if every instance can restart on every node. @
+    The demand is not changed if every instance can restart on every node.
     """
     movers = [
         i

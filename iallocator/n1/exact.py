@@ -711,7 +711,7 @@ class ExactSearch:
         now.
         """
         try:
-            before = self._losses[failure]  # losses that were passed in compute missing entries
+            before = self._losses[failure]  # some mappings compute missing losses
         except KeyError:
             with self._state.trial():
                 self._state.remove(instance, nodes)

@@ -290,7 +290,7 @@ class UnrestartedSearch:
                         checks = failover_checks(one)
                         if secondary in failed or checker.primary_rejection(one, secondary, checks):
                             lost.append(one)
-                            state.place(one, nodes)  # its secondary keeps what it holds
+                            state.place(one, nodes)  # its usage of the secondary stays counted
                         else:
                             state.place(one, (secondary, need.node))
             for together in by_group:

@@ -271,7 +271,10 @@ class _KeyOrder(NodeRanking):
         return f"equal in round and customer affinity; of equals {chance}"
 
     def extra(self, index: int) -> dict[str, Any]:
-        """Return the sticky keys of the node on which the instance runs if `index` is chosen."""
+        """Return the sticky keys of the primary node if node `index` is chosen.
+
+        That is the node itself, unless the node is chosen as the secondary.
+        """
         home = self._query.beside[0] if self._query.beside else index
         return {"sticky_keys": list(self._rules.usage.sticky(home))}
 

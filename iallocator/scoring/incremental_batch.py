@@ -100,7 +100,7 @@ class VarianceSums:
 
     def __init__(self, first: InitialSums) -> None:
         share = self._share = (1 / first.counts)[:, None]
-        self._squares = first.squares * share  # but for what follows from the kind and the step
+        self._squares = first.squares * share  # without changes by steps
         self._mean = first.sums * share
         self._there = first.there
         self._kinds = first.kinds
@@ -145,7 +145,7 @@ class UniformVarianceSums(VarianceSums):
         super().__init__(first)
         share, gone, kinds = self._share, self._gone, first.kinds
         square = change * change * share
-        self._came = np.cumsum(square, axis=0) - square  # to the mean square, but for choices
+        self._came = np.cumsum(square, axis=0) - square  # part that depends on no chosen node
         mean = (gone + np.cumsum(change, axis=0) - change) * share
         slope = 2 * share * change
         rest = gone * gone * share + self._came + square * (1 - share) - (mean + slope) * mean
@@ -157,9 +157,7 @@ class UniformVarianceSums(VarianceSums):
         self._squares -= self._mean * self._mean
         most = np.abs(first.taken).sum(axis=0).max(axis=1, initial=0)
         most += np.abs(change).sum(axis=0).max(axis=1, initial=0)
-        most += np.sqrt(
-            first.squares.max(axis=1, initial=0)
-        )  # no norm of all values is larger ever
+        most += np.sqrt(first.squares.max(axis=1, initial=0))  # the norm of values never exceeds it
         self.rounding = VARIANCE_ROUNDING * float((share[:, 0] * most * most).max(initial=0))
 
     def at(self, step: int, rows: int) -> VarianceChange:

@@ -362,7 +362,7 @@ class IncrementalPairs(IncrementalScores):
         # The pairs that may be the best if one has the score `value`
         at, to = np.nonzero(least <= value + 2 * SCORE_TIE)
         rows, columns, sums = rows[at], columns[to], least[at, to]
-        if rows.size > FEW_PAIRS:  # the one that scores so may be a bad one
+        if rows.size > FEW_PAIRS:  # the pair with score `value` may be far from the best
             some = np.argpartition(sums, FEW_PAIRS - 1)[:FEW_PAIRS]
             value = min(value, float(self._scores_of(rows[some], columns[some]).min()))
             near = np.flatnonzero(sums <= value + 2 * SCORE_TIE)
@@ -389,7 +389,7 @@ class IncrementalPairs(IncrementalScores):
             if best is not None:
                 ends = [least - 2 * SCORE_NOISE, scores[best] + 2 * SCORE_NOISE]
                 low, high = np.round(ends, SCORE_DECIMALS).tolist()
-                if done or low == high:  # then no score is lower once both are rounded
+                if done or low == high:  # no pair has a lower rounded score
                     return float(scores[best]), int(rows[best]), int(columns[best])
             if done:
                 return None

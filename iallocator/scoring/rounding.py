@@ -281,7 +281,7 @@ class RunningSums:
 
     def __init__(self, state: State, scope: Sequence[int], instance: Instance) -> None:
         placed = self._placed = _ExactValues(state, instance, scope_group(state.cluster, scope))
-        document = sorted(scope, reverse=True)  # in the model, the last of the document is first
+        document = sorted(scope, reverse=True)  # the model reverses the nodes
         self._values = {index: placed.before(index) for index in document}
         self._over = [
             [index for index in document if counting(k, placed.view(index))]

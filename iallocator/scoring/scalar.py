@@ -660,7 +660,7 @@ class _Spread:
         known = {change: k for k, change in enumerate(dict.fromkeys(column))}
         self.places = tuple([known[change] for change in column])
         self._changes = list(known)
-        scale = self._weight**2  # is multiplied under the root
+        scale = self._weight**2  # a factor under the root
         self._own = [scale * (q / count - (s / count) ** 2) for s, q in known]
         added = [s for s, _ in known]
         even = max(added) - min(added) <= VARIANCE_ROUNDING * max(*added, -min(added))
@@ -682,7 +682,7 @@ class _Spread:
             variances = [fixed + own + slope * s for own, s in zip(self._own, self._added)]
         if min(variances) > scale * VARIANCE_ROUNDING * (squares + self._square) / count:
             return list(map(sqrt, variances))
-        return [  # a variance may be zero with a rounding error
+        return [  # a variance may be zero except for a rounding error
             self._weight * sqrt(spread(total + s, squares + q, count)) for s, q in self._changes
         ]
 

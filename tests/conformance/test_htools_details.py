@@ -228,7 +228,7 @@ def test_text_that_is_not_utf8_is_reported_as_by_the_original(program: str, tmp_
     "loads", ["i1 Infinity 1 1 1\n", "i1 NaN 1 1 1\n", "i1 1e9 1 1 12345678.125\n"]
 )
 def test_extreme_loads_are_printed_as_by_the_original(words: str, loads: str) -> None:
-    """An infinite load makes the score `NaN`; large numbers have few digits that are not 0."""
+    """With infinite and very large loads, hbal and hcheck write what the original writes."""
     program, *options = words.split()
     files = {"c.data": PLAIN, "loads": loads}
     one = Case(program, ("-t", "c.data", "-U", "loads", *options), files)

@@ -24,7 +24,7 @@ EACH = 3000
 @pytest.mark.parametrize("kind", [*KINDS, SEVERAL])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_answers_equal_brute_force(question: str, kind: str) -> None:
-    """The answer is legal, and as good as any; a plan is legal after each move."""
+    """The answer is legal, and no legal answer is better; a plan is legal after each move."""
     outcomes: Counter[str] = Counter()
     for seed in seeds(4 if question in SLOW else 25, EACH):
         try:

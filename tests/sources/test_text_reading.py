@@ -81,7 +81,7 @@ def test_text_with_more_sections_than_known_ignores_them() -> None:
 
 
 def test_text_with_windows_line_ends_is_read_the_same() -> None:
-    """A text file with line ends of Windows is read."""
+    """A text file with line ends of Windows has the instances of the file with those of Unix."""
     assert len(read(SMALL.replace("\n", "\r\n")).cluster.instances) == 2
 
 

@@ -48,8 +48,8 @@ __all__ = [
     "read_live",
     "reading_deadline",
     "reject_silence",
-    "silence_warnings",
     "understood",
+    "warnings_of_silent_nodes",
 ]
 
 READ_REPEATS = 3
@@ -105,7 +105,7 @@ def understood(
         raise LiveError(answers.where, str(error)) from None
 
 
-def silence_warnings(cluster: Cluster) -> list[str]:
+def warnings_of_silent_nodes(cluster: Cluster) -> list[str]:
     """Return a warning for each node of `cluster` that is only assumed to be offline."""
     return [
         f"Warning: node {name} does not answer and is not marked offline: it counts as offline "

@@ -157,9 +157,10 @@ class RuleCosts:
         return sum(broken[1:], broken[0])
 
     def newly_broken(self, counts: Floats, rows: Whole, homes: Whole) -> Floats:
-        """Return the hard constraints that members violate on each node but not at home.
+        """Return how many more hard constraints each member would violate on each node.
 
-        Member k has the shape of row ``rows[k]``, a hard one, and its primary on node ``homes[k]``.
+        They are the constraints that the member does not violate on its present primary node,
+        ``homes[k]`` for member k. Its shape is that of row ``rows[k]``, and has infinite weight.
         `counts` (shapes × nodes) are the numbers of present members. The result has members ×
         nodes.
 
@@ -265,9 +266,10 @@ class AffinityCosts:
         )
 
     def newly_broken(self, rule: Rule, shapes: Whole, homes: Whole) -> Floats:
-        """Return the hard constraints of `rule` that members violate on a node but not at home.
+        """Return how many more hard constraints of `rule` each member would violate on each node.
 
-        See `RuleCosts.newly_broken`.
+        `shapes`, `homes`: for each member, the row of its shape, and its present primary node. The
+        result has members × nodes, see `RuleCosts.newly_broken`.
         """
         return self.rule(rule).newly_broken(self._matrix(rule), shapes, homes)
 
@@ -505,7 +507,7 @@ class _Entries:
                 costs, self.rows[own[~must]], penalties[~must][:, None] * with_itself[~must]
             )
         broken -= own_broken
-        # What an instance violates at home, it may violate on other nodes, too
+        # Constraints that an instance violates on its present node may be violated elsewhere, too
         home = home[chosen]
         violated = (home >= 0) & (broken[np.arange(chosen.size), home] > 0)
         if violated.any():

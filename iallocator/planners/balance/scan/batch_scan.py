@@ -41,7 +41,7 @@ IS_OFFLINE, IS_CLOSED, IS_LEAVING, IS_ONLINE = range(4)
 
 
 class BatchScan:
-    """All moves of the instances of one batch, which differ only in amounts."""
+    """All moves of the instances of one batch; the instances differ only in amounts."""
 
     def __init__(
         self,
@@ -263,7 +263,7 @@ class BatchScan:
         return [(best, key, move) for _, key, move in keyed]
 
     def _place(self, store: MoveStore, cell: int) -> tuple[int, int]:
-        """Return the rank of a move among moves of equal score: of its instance, of its target.
+        """Return the ranks of instance and target, which order moves of equal scores.
 
         `cell` is the position of the move in `store`, read row by row. The rank of the target is -1
         for moves without a target.

@@ -294,9 +294,10 @@ class Sides:
         return shift
 
     def _stack(self, after: BatchView, node: Whole, count: int | None = None) -> Stack:
-        """Return what the change of `node` to `after` adds to deviations without reserved memory.
+        """Return what the change of each node of `node` to `after` adds to the deviations.
 
-        These are the first `count` statistics of `without_reserved`, or all of them if it is None.
+        The deviation of the reserved memory is left out. Only the first `count` statistics of
+        `without_reserved` are computed; None: all of them.
         """
         kept = self._statistics.without_reserved[:count]
         old = self._table.values[kept][:, node]
@@ -384,7 +385,10 @@ class Sides:
 
     @cached_property
     def _secondary_stack(self) -> Stack:
-        """Return what targets that become secondaries add to deviations without reserved memory."""
+        """Return what each target adds to the deviations when it becomes a secondary.
+
+        The deviation of the reserved memory is left out.
+        """
         return self._stack(
             self._as_secondary(self._at_n, self.n, self.p), self.n, self._statistics.mirrored
         )
@@ -403,8 +407,9 @@ class Sides:
         return self._promotion
 
     def _demoted(self) -> Stack:
-        """Return what primaries that become secondaries add to deviations without reserved
-        memory.
+        """Return what each primary adds to the deviations when it becomes a secondary.
+
+        The deviation of the reserved memory is left out.
         """
         if self._demotion is None:
             after = self._as_secondary(self._p0, self.p, self.s)

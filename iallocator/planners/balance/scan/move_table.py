@@ -303,7 +303,10 @@ class MoveStore:
         return bounds
 
     def linear_bounds(self, rows: Whole, here: RowChords) -> Floats:
-        """Return the bounds of the moves of `rows`, without the constant part of `here`."""
+        """Return lower bounds of the scores of the moves of `rows`, less ``here.constant``.
+
+        `here`: the chords of these rows. The result has rows × moves.
+        """
         bound = self.linear[rows] + np.einsum("jr,rcj->rc", here.slopes, self.squares[rows])
         for j, k in enumerate(self.statistics.spreads):
             if k in self.sums:
