@@ -54,8 +54,14 @@ def _return_of(command: Command, node: Node) -> ReturnResult:
     """Plan the return of a node.
 
     If its rescue found the node as master candidate, it becomes one again. Ganeti itself gives the
-    role back only if there are too few candidates, but it gave the role to another node. Without
-    a journal of the rescue, the role is unknown, and the plan has a warning.
+    role back only if there are too few candidates, but it gave the role to another node.
+
+    Nodes that became candidates while the node was offline lose the role. Ganeti wrote their SSH
+    keys to the online nodes only, and writes none to a node that comes back. When they lose the
+    role, Ganeti removes their keys everywhere; if it then promotes nodes, it writes the keys of
+    these nodes to all nodes. The master node cannot lose the role.
+
+    Without a journal of the rescue, the roles are unknown, and the plan has a warning.
     """
     cluster, folders = command.source.cluster, [command.settings.state]
     found: list[str] | None = []
@@ -67,23 +73,33 @@ def _return_of(command: Command, node: Node) -> ReturnResult:
         folders.append(default)
     before = found or []
     promoted = [
-        one.name for one in cluster.nodes if one.master_candidate and one.name not in before
+        one
+        for one in cluster.nodes
+        if before and one.master_candidate and one is not node and one.name not in before
     ]
     node.master_candidate = node.name in before
     done = ReturnResult(State(cluster), node.index)
     if node.master_candidate:
         done.remarks.append(f"{node.name} becomes a master candidate again")
-        if promoted:
-            done.remarks.append(
-                f"{', '.join(promoted)} became master candidate meanwhile: "
-                "gnt-node modify --master-candidate=no NODE takes the role back"
+    for one in promoted:
+        what = f"{one.name} became master candidate while {node.name} was away"
+        if one.name == command.master:
+            what = (
+                f"Warning: {what}, and is the master node now: {node.name} lacks its SSH key; "
+                f"run gnt-node add --readd {node.name}"
             )
+        else:
+            done.demoted.append(one.index)
+            what += f", and loses the role: {node.name} lacks its SSH key"
+        done.remarks.append(what)
     if found is None:
         done.remarks.append(
             f"Warning: no journal of a rescue of {node.name} in "
             f"{', '.join(dict.fromkeys(folders))} (--state FOLDER names another folder): if the "
             "node was a master candidate, run gnt-node modify --master-candidate=yes "
-            f"{node.name} after its return"
+            f"{node.name} after its return. If gnt-cluster verify then reports that {node.name} "
+            "lacks the SSH key of a master candidate, run gnt-node modify --master-candidate=no "
+            "--auto-promote for that candidate"
         )
     return done
 

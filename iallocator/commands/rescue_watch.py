@@ -172,8 +172,8 @@ def candidates_before(
 
     `cluster`: the name of the cluster. `folder`: the default one of journals of rescues by hand,
     with names that begin with ``rescue-``. `others`: further folders, in which a journal has any
-    name with the ending ``.journal``. Journals that cannot be read are left out; without a journal,
-    None is returned.
+    name with the ending ``.journal``. Journals that cannot be read are left out. Without a journal
+    that lists the candidates, None is returned.
     """
     paths = {path: moment for one in others for moment, path in _journals(one, "")}
     paths |= {path: moment for moment, path in _journals(folder, "rescue-")}
@@ -181,7 +181,7 @@ def candidates_before(
         with suppress(UsageError, RequestError):
             head, _ = read_journal(path)
             if head["cluster"] == cluster and node in dead_nodes(head):
-                return names(head, "candidates", [])
+                return names(head, "candidates", []) or None  # the master node is always one
     return None
 
 

@@ -31,6 +31,7 @@ _NODE_WORDS = {
     kinds.UNDRAIN: "modify --drained=no",
     kinds.OFFLINE: "modify --offline=yes",
     kinds.ONLINE: "modify --offline=no",
+    kinds.DEMOTE: "modify --master-candidate=no --auto-promote",
     kinds.TAG: "add-tags",
     kinds.UNTAG: "remove-tags",
 }
@@ -62,7 +63,7 @@ def _command_of(step: Step, cluster: Cluster) -> str:
         words = f"gnt-node {_NODE_WORDS[step.kind]}"
         if step.kind == kinds.OFFLINE and "auto_promote" in codes[0]:
             words += " --auto-promote"
-        if "master_candidate" in codes[0]:
+        if step.promotes:
             words += " --master-candidate=yes"
         return _command(words, [name, *step.tags])
     if step.kind == kinds.CREATE:

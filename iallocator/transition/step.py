@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from iallocator.transition.resources import Amounts, Place
 
 __all__ = [
-    "ARRIVALS", "CREATE", "DRAIN", "FAILOVER", "FENCE", "MIGRATE", "MOVE", "OFFLINE", "ONLINE",
-    "POWER_OFF", "POWER_ON", "REBOOT", "RECREATE_DISKS", "REINSTALL", "REPLACE_DISKS", "START",
-    "STOP", "TAG", "UNDRAIN", "UNTAG", "Step",
+    "ARRIVALS", "CREATE", "DEMOTE", "DRAIN", "FAILOVER", "FENCE", "MIGRATE", "MOVE", "OFFLINE",
+    "ONLINE", "POWER_OFF", "POWER_ON", "REBOOT", "RECREATE_DISKS", "REINSTALL", "REPLACE_DISKS",
+    "START", "STOP", "TAG", "UNDRAIN", "UNTAG", "Step",
 ]  # fmt: skip
 
 MIGRATE = "migrate"
@@ -35,6 +35,7 @@ UNDRAIN = "undrain"
 REBOOT = "reboot"
 OFFLINE = "offline"
 ONLINE = "online"
+DEMOTE = "demote"
 TAG = "tag"
 UNTAG = "untag"
 
@@ -52,7 +53,7 @@ class Step:
     instance, before, after:
         The instance, and its places before and after; None for steps of nodes.
     node:
-        The index of the node that is fenced, powered, drained or tagged.
+        The index of the node that is fenced, powered, drained, demoted or tagged.
     tags:
         The tags that are added or removed.
     move:

@@ -152,10 +152,11 @@ def test_mark_of_the_node_promotes_another_master_candidate(tmp_path: Path) -> N
 def test_returned_node_is_master_candidate_if_it_was_one(
     candidate: bool, back: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`rescue --return` gives a node its role back, and names the node that was promoted.
+    """`rescue --return` gives a node its role back, and takes it from the node that was promoted.
 
-    Ganeti does not give it back, because the promoted node makes the candidates complete. The
-    journal of the rescue is in the folder of the journal `back`, or in the default folder.
+    Ganeti does not give it back, because the promoted node makes the candidates complete. Nor does
+    it write the SSH key of the promoted node to a node that comes back. The journal of the rescue
+    is in the folder of the journal `back`, or in the default folder.
     """
     default = tmp_path if "/" in back else tmp_path / "other"
     (tmp_path / "elsewhere").mkdir()
@@ -175,10 +176,56 @@ def test_returned_node_is_master_candidate_if_it_was_one(
         scenario.found("node4")["master_candidate"] = True
         capsys.readouterr()
         assert main([*words, str(tmp_path / back), "--return"]) == 0
-        here = scenario.found("node2")
+        here, promoted = scenario.found("node2"), scenario.found("node4")
+        made = kinds(scenario)
     printed_text = "".join(capsys.readouterr())
-    assert ("node4 became master candidate meanwhile" in printed_text) == candidate
+    assert "node4 became master candidate while node2 was away" in printed_text
     assert (here["offline"], here["master_candidate"]) == (False, candidate)
+    assert not promoted["master_candidate"]
+    assert made[-2:] == ["NODE_SET_PARAMS node2", "NODE_SET_PARAMS node4"]
+    last = scenario.submitted[-1][-1][-1]
+    assert (last["master_candidate"], last["auto_promote"]) == (False, True)
+
+
+def test_master_that_was_promoted_meanwhile_keeps_its_role(tmp_path: Path, capsys: Capture) -> None:
+    """`rescue --return` cannot take the role from the master node: it says what a person must do.
+
+    The SSH key of the master is not on the returned node.
+    """
+    answers = sick(oob_program=OOB)
+    answers["nodes"][3]["master_candidate"] = False
+    with running(tmp_path, answers) as scenario:
+        words = ["rescue", "node2", f"-L{scenario.path}", "-X", "--journal"]
+        main([*words, str(tmp_path / "rescue-1.journal")])
+        scenario.found("node2").update(live_node("node2", pip="192.0.2.2"), offline=True)
+        scenario.found("node4")["master_candidate"] = True
+        scenario.answers["info"]["master"] = "node4"
+        capsys.readouterr()
+        assert main([*words, str(tmp_path / "back.journal"), "--return"]) == 0
+        made = kinds(scenario)
+    text = " ".join("".join(capsys.readouterr()).split())
+    assert made[-1] == "NODE_SET_PARAMS node2"
+    assert "gnt-node add --readd node2" in text
+
+
+def test_journal_without_master_candidates_takes_no_role(tmp_path: Path, capsys: Capture) -> None:
+    """`rescue --return` takes no role back if the journal does not list the candidates."""
+    with running(tmp_path, sick(oob_program=OOB)) as scenario:
+        words = ["rescue", "node2", f"-L{scenario.path}", "-X", "--journal"]
+        journal = tmp_path / "rescue-1.journal"
+        main([*words, str(journal)])
+        head, *rest = journal.read_text().splitlines(keepends=True)
+        read = json.loads(head)
+        del read["candidates"]
+        journal.write_text("".join([json.dumps(read) + "\n", *rest]))
+        scenario.found("node2").update(live_node("node2", pip="192.0.2.2"), offline=True)
+        capsys.readouterr()
+        assert main([*words, str(tmp_path / "back.journal"), "--return"]) == 0
+        made = kinds(scenario)
+    text = " ".join("".join(capsys.readouterr()).split())
+    assert made[-1] == "NODE_SET_PARAMS node2"
+    assert "no journal of a rescue of node2" in text
+    assert "gnt-cluster verify" in text
 
 
 @pytest.mark.parametrize("sign", ["daemon", "ping"])

@@ -26,7 +26,7 @@ from iallocator.tags.pacemaker import rescues
 from iallocator.transition.assemble import transition_of_moves
 from iallocator.transition.requirements import NodeChanges, demands_of
 from iallocator.transition.resources import room
-from iallocator.transition.step import ONLINE, POWER_ON, REPLACE_DISKS, UNDRAIN, Step
+from iallocator.transition.step import DEMOTE, ONLINE, POWER_ON, REPLACE_DISKS, UNDRAIN, Step
 from iallocator.transition.transition import number
 
 TYPE_CHECKING = False
@@ -174,6 +174,8 @@ class ReturnResult(PlanResult):
     ----------
     node:
         The index of the node.
+    demoted:
+        The indices of nodes that lose the role of master candidate once the node is online.
     """
 
     in_turn = False
@@ -181,6 +183,7 @@ class ReturnResult(PlanResult):
     def __init__(self, before: State, node: int) -> None:
         super().__init__("rescue", before)
         self.node = node
+        self.demoted: list[int] = []
         here = self.cluster.nodes[node]
         if here.online:
             self.plan.reason = f"{here.name} is online, and not drained"
@@ -194,6 +197,9 @@ class ReturnResult(PlanResult):
                 steps.append(Step(POWER_ON, node=self.node))
                 online.needs[steps[0]] = f"{node.name} is powered on"
             steps.append(online)
+            for index in self.demoted:
+                steps.append(Step(DEMOTE, node=index))
+                steps[-1].needs[online] = f"{node.name} is online"
         elif node.drained:
             steps.append(Step(UNDRAIN, node=self.node))
         return number(self.cluster, steps, room(self.before))

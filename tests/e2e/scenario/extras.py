@@ -15,6 +15,9 @@ from scenario.creation import ALLOCATE, add
 from scenario.expectations import Expect, Outcome
 from scenario.runner import Runner
 
+VERIFY = ("gnt-cluster", "verify", "--ignore-errors=ENODESETUP")
+"""Verifies the cluster. Ganeti needs /proc/sysrq-trigger, which some kernels do not have."""
+
 _VALIDATOR = Path(__file__).resolve().parent.parent / "validate.py"
 
 
@@ -102,9 +105,7 @@ def last_look(run: Runner) -> None:
         Runs the steps.
     """
     run.section("afterwards")
-    # Ganeti needs /proc/sysrq-trigger, which some kernels do not have.
-    verify = ("gnt-cluster", "verify", "--ignore-errors=ENODESETUP")
-    run.step("verify the cluster", *verify, expect=Expect())
+    run.step("verify the cluster", *VERIFY, expect=Expect())
     run.record("all instances are in the state they should be in", _states(run))
     run.record(
         "Ganeti's validator takes every answer",

@@ -16,6 +16,7 @@ from scenario.carrying_out import (
 )
 from scenario.creation import add
 from scenario.execution import allow_rapi, forget_disks
+from scenario.extras import VERIFY
 from scenario.power import OOB, POWER, simulated_power
 from scenario.reading import program
 from scenario.runner import Runner
@@ -181,7 +182,15 @@ def _back(
     wrong = [] if well else [f"status {status}, offline {offline}: {err[-1500:]} {found}"]
     if (now := _candidate(run, node)) != role:
         wrong.append(f"master candidate: {role} before, {now} now")
-    return wrong
+    return wrong + _ssh_errors(run)
+
+
+def _ssh_errors(run: Runner) -> list[str]:
+    """Return the errors of ``gnt-cluster verify`` about SSH and its keys."""
+    lines = run.cluster.gnt(*VERIFY).output.splitlines()
+    if not any("Verifying node status" in line for line in lines):
+        return ["gnt-cluster verify has no result", *lines[-5:]]
+    return [line for line in lines if "ERROR" in line and "ssh" in line.lower()]
 
 
 def _candidate(run: Runner, node: str) -> str:
