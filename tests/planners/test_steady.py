@@ -342,6 +342,26 @@ def test_new_removed_and_resized_instances_do_not_matter(life: Life) -> None:
     assert "new" not in {move["instance"] for move in moves}
 
 
+@pytest.mark.parametrize("days", [1, 4])
+def test_renamed_instance_rests_after_a_move_under_its_old_name(life: Life, days: int) -> None:
+    """`balance` recognises a renamed instance by its nodes; it moves again after three days.
+
+    Two instances move, are renamed, and become so busy that one of them should leave their node.
+    """
+    life.day()
+    for name in ("i00", "i04"):
+        life.places[name] = "node2"
+    life.round(24.2, "--overload=2", "--hourly-moves=1")
+    for name in ("i00", "i04"):
+        life.places[f"new-{name}"] = life.places.pop(name)
+        life.busy[f"new-{name}"] = life.busy.pop(name) + 2
+    again: set[str] = set()
+    for hours in range(25, 24 * (days + 1), 2):
+        moves = life.round(hours, "--exclude-instances=i01,i05,i09,i13")["moves"]
+        again |= {move["instance"] for move in moves}
+    assert bool(again & {"new-i00", "new-i04"}) == (days == 4)
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -234,8 +234,12 @@ class SteadyPolicy:
         places: dict[str, tuple[str, ...]] = {}
         planned: dict[str, float] = {}
         before = -np.inf
+        present: Mapping[str, tuple[Measured | None, tuple[str, ...]]] = {}
         for sample in self.samples:
             age = self.now - sample.time
+            if present.keys() != sample.instances.keys():
+                self._find_renamed(present, sample.instances)
+            present = sample.instances
             changed = [
                 name
                 for name, (_, nodes) in sample.instances.items()
@@ -256,6 +260,26 @@ class SteadyPolicy:
             planned |= dict.fromkeys(sample.planned, sample.time)
             before = sample.time
             places.update((name, nodes) for name, (_, nodes) in sample.instances.items())
+
+    def _find_renamed(
+        self,
+        before: Mapping[str, tuple[Measured | None, tuple[str, ...]]],
+        after: Mapping[str, tuple[Measured | None, tuple[str, ...]]],
+    ) -> None:
+        """Copy the last move of each instance that was renamed between two samples.
+
+        A new instance counts as a renamed one if it has the nodes and virtual cpus of an instance
+        that is gone. If that is wrong, the new instance only stays longer where it is.
+        """
+        gone = {name: before[name] for name in before.keys() - after.keys() & self.moved.keys()}
+        for new in after.keys() - before.keys() if gone else ():
+            measured, nodes = after[new]
+            for old, (earlier, places) in gone.items():
+                resized = measured and earlier and measured.vcpus != earlier.vcpus
+                if places == nodes and not resized:
+                    self.moved[new] = max(self.moved[old], self.moved.get(new, -np.inf))
+                    if old in self.left:
+                        self.left.setdefault(new, set()).update(self.left[old])
 
     @property
     def now(self) -> float:
