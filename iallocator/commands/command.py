@@ -330,7 +330,7 @@ class Command:
         began = Running.began
         timed = began is not None and FROZEN not in environ
         seconds = monotonic() - began if timed and began is not None else 0.0
-        return [*source_metrics(self.cluster.name, self.time, seconds), *metrics]
+        return [*source_metrics(self.name, self.cluster.name, self.time, seconds), *metrics]
 
     @property
     def master(self) -> str:

@@ -18,6 +18,7 @@ from iallocator.commands.command import Result
 from iallocator.commands.day_files import DayFiles
 from iallocator.commands.steady import HISTORY_DAYS, sample_of
 from iallocator.errors import UsageError, many, tell
+from iallocator.planners.balance.steady import LoadSample
 from iallocator.units import DAY, HOUR
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
 
-__all__ = ["has_loads", "made_moves"]
+__all__ = ["day_of_moves", "has_loads", "made_moves"]
 
 FILE = re.compile(r"(\d{4}-\d\d-\d\d)\.jsonl")
 
@@ -72,7 +73,7 @@ def made_moves(command: Command) -> Result:
     latest = datetime.fromisoformat(f"{max(days)}T00:00:00+00:00") + timedelta(days=1)
     rounds, moves = 0, []
     for move in _moves(files, latest.timestamp() - 1, own.max_input):
-        if move is None:
+        if isinstance(move, LoadSample):
             rounds += 1
         else:
             moves.append(move)
@@ -96,8 +97,34 @@ def made_moves(command: Command) -> Result:
     })  # fmt: skip
 
 
-def _moves(files: DayFiles, until: float, limit: int) -> Iterator[Json | None]:
-    """Yield None for each round, followed by the moves that were made since the round before."""
+def day_of_moves(folder: str, now: float, limit: int) -> Json | None:
+    """Count the moves of the 24 hours before `now` in a history of loads.
+
+    `now`: seconds since 1970. `limit`: most bytes of a file. Damaged lines are left out.
+
+    The result has ``planned``: instances that a round planned to move; ``made``: planned moves that
+    were made; ``unplanned``: other moves that were made; ``last_round``: the time of the last
+    round. It is None if there is no round.
+    """
+    if not has_loads(folder):
+        return None
+    found: Json = {"made": 0, "unplanned": 0, "last_round": None}
+    planned: set[str] = set()
+    for move in _moves(DayFiles(folder, 2), now, limit):
+        if isinstance(move, LoadSample):
+            found["last_round"] = move.time
+            if now - move.time < DAY:
+                planned.update(move.planned)
+        elif now - move["unix_time"] < DAY:
+            found["made" if move["planned"] else "unplanned"] += 1
+            if move["planned"]:  # the plan may be older than a day
+                planned.add(move["instance"])
+    found["planned"] = len(planned)
+    return found if found["last_round"] is not None else None
+
+
+def _moves(files: DayFiles, until: float, limit: int) -> Iterator[Json | LoadSample]:
+    """Yield the sample of each round, followed by the moves made since the round before."""
     places: dict[str, tuple[str, ...]] = {}
     planned: dict[str, tuple[float, Json]] = {}
     before = 0.0
@@ -107,7 +134,7 @@ def _moves(files: DayFiles, until: float, limit: int) -> Iterator[Json | None]:
         if sample is None:
             files.damaged += 1
             continue
-        yield None
+        yield sample
         now = sample.time
         for name, (_, nodes) in sample.instances.items():
             old = places.get(name, nodes)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from time import time
 
 from iallocator.calls.call import SYSLOG
 from iallocator.calls.history import logged_calls
 from iallocator.commands.capacity import capacity_options
 from iallocator.commands.command import Result, enforced_relations
-from iallocator.commands.planner_options import WATCH_FOLDER
+from iallocator.commands.made_moves import day_of_moves
+from iallocator.commands.planner_options import LOADS_FOLDER, WATCH_FOLDER
 from iallocator.commands.progress import progress_line
 from iallocator.commands.rescue_watch import Rescues
 from iallocator.deadline import Deadline, limit_reached
@@ -19,6 +21,7 @@ from iallocator.documents.metrics import (
     health_metrics,
     request_metrics,
     rescue_metrics,
+    steady_metrics,
     unresponsive_nodes_metric,
 )
 from iallocator.errors import STATUS_INCOMPLETE, tell
@@ -75,6 +78,8 @@ def metrics(command: Command, deadline: Deadline) -> Result:
         state_folder = os.path.dirname(default_path("maintain", ""))
         campaign = CampaignState.latest(state_folder, cluster.name)
         metric_list += campaign_metrics(campaign.progress()) if campaign else []
+        moves = day_of_moves(LOADS_FOLDER, time(), own.max_input)
+        metric_list += steady_metrics(moves) if moves else []
         rescues = Rescues(cluster, os.path.dirname(default_path("rescue", "")), WATCH_FOLDER)
         metric_list += rescue_metrics(
             cluster, rescues.rescued, rescues.report, rescues.begun, rescues.watch

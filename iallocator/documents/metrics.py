@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "METRIC_DESCRIPTIONS", "campaign_metrics", "capacity_metrics", "forecast_metrics",
     "health_metrics", "job_metrics", "plan_metrics", "request_metrics", "rescue_metrics",
-    "source_metrics", "unresponsive_nodes_metric",
+    "source_metrics", "steady_metrics", "unresponsive_nodes_metric",
 ]  # fmt: skip
 
 GAUGE, SUMMARY, UNTYPED = "gauge", "summary", ""
@@ -52,12 +52,14 @@ class Description(NamedTuple):
 
 
 METRIC_DESCRIPTIONS = {
-    "info": Description(GAUGE, "The name of the cluster and the version of iallocator; always 1."),
+    "info": Description(
+        GAUGE, "The command, the name of the cluster and the version of iallocator; always 1."
+    ),
     "read_timestamp_seconds": Description(
-        GAUGE, "When the cluster was read, in seconds since 1970."
+        GAUGE, "When a command read the cluster, in seconds since 1970."
     ),
     "run_duration_seconds": Description(
-        GAUGE, "How long it took to read the cluster and to compute these metrics."
+        GAUGE, "How long a command took to read the cluster and to compute its metrics."
     ),
     "nodes": Description(
         GAUGE, "Nodes by state; those that cannot run instances count as drained."
@@ -107,6 +109,14 @@ METRIC_DESCRIPTIONS = {
     "plan_moves": Description(GAUGE, "Moves of the plan that was made last."),
     "plan_copied_bytes": Description(GAUGE, "What the moves of the plan copy between nodes."),
     "plan_score": Description(GAUGE, "What the plan improves, before and after it."),
+    "steady_moves": Description(
+        GAUGE,
+        "Moves in the history of balance --steady of the last 24 hours: planned, made as planned, "
+        "and made without a plan.",
+    ),
+    "steady_round_timestamp_seconds": Description(
+        GAUGE, "When balance --steady added the last sample to its history."
+    ),
     "campaign_nodes": Description(GAUGE, "Nodes of a campaign of maintenance, by state."),
     "campaign_groups_done": Description(GAUGE, "Groups of nodes that the campaign has finished."),
     "campaign_complete": Description(
@@ -153,17 +163,18 @@ def _metric(name: str, samples: Iterable[Sample]) -> Json:
     return {"name": PREFIX + name, "type": kind, "help": text, "samples": rows}
 
 
-def source_metrics(cluster: str, time: str, seconds: float) -> list[Json]:
+def source_metrics(command: str, cluster: str, time: str, seconds: float) -> list[Json]:
     """Return metrics about the reading of `cluster` at `time`, which began `seconds` ago.
 
-    `time` has the form of JSON documents: ``2026-01-02T03:10:00Z``.
+    `time` has the form of JSON documents: ``2026-01-02T03:10:00Z``. The label ``command`` keeps the
+    samples of files apart that one node exporter reads.
     """
     moment = timegm(strptime(time, "%Y-%m-%dT%H:%M:%SZ"))
-    labels = {"cluster": cluster, "version": __version__}
+    labels = {"command": command}
     return [
-        _metric("info", [(labels, 1)]),
-        _metric("read_timestamp_seconds", [({}, moment)]),
-        _metric("run_duration_seconds", [({}, round(seconds, 3))]),
+        _metric("info", [({**labels, "cluster": cluster, "version": __version__}, 1)]),
+        _metric("read_timestamp_seconds", [(labels, moment)]),
+        _metric("run_duration_seconds", [(labels, round(seconds, 3))]),
     ]
 
 
@@ -342,6 +353,15 @@ def plan_metrics(done: PlanResult) -> list[Json]:
             _metric("plan_score", [({**labels, "moment": one}, moments[one]) for one in moments])
         )
     return found
+
+
+def steady_metrics(moves: Json) -> list[Json]:
+    """Return metrics of the moves of a day, from the result of `day_of_moves`."""
+    states = [({"state": word}, moves[word]) for word in ("planned", "made", "unplanned")]
+    return [
+        _metric("steady_moves", states),
+        _metric("steady_round_timestamp_seconds", [({}, moves["last_round"])]),
+    ]
 
 
 def campaign_metrics(progress: Json) -> list[Json]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from iallocator.documents.metrics import METRIC_DESCRIPTIONS
 from tests import builders
 from tests.builders import Json, rbd
 from tests.command import complaint, json_of, printed, run
@@ -58,7 +59,7 @@ def test_health_equals_check_and_capacity_equals_capacity() -> None:
     count = placed["standard"]["count"]
     assert found['capacity_instances{group="default",size="standard"}'] == count
     assert found["capacity_complete"] == 1
-    assert found["read_timestamp_seconds"] == 1767323400
+    assert found['read_timestamp_seconds{command="metrics"}'] == 1767323400
 
 
 def test_missing_memory_is_that_of_the_worst_failure() -> None:
@@ -203,6 +204,28 @@ def test_document_has_the_metrics_of_the_text() -> None:
     text = samples(printed("metrics", "--no-capacity", CLUSTER))
     values = [row["value"] for one in document["metrics"] for row in one["samples"]]
     assert len(values) == len(text)
+
+
+def test_files_of_two_commands_have_no_equal_sample(tmp_path: Path) -> None:
+    """The node exporter can read the files of `metrics` and of `balance` together."""
+    files = [tmp_path / "one.prom", tmp_path / "two.prom"]
+    for command, file in zip(("metrics", "balance"), files, strict=True):
+        run(command, f"--metrics={file}", CLUSTER)
+    one, two = (samples(file.read_text()).keys() for file in files)
+    assert one
+    assert two
+    assert not one & two
+
+
+def test_dashboard_and_rules_show_metrics_that_exist() -> None:
+    """The dashboard and the rules use no metric, and no label, that is not described."""
+    shown = Path("docs/examples/ganeti-dashboard.json").read_text()
+    shown += Path("docs/examples/ganeti-alerts.yml").read_text()
+    used = set(re.findall(r"\biallocator_([a-z0-9_]+)\b", shown))
+    known = set(METRIC_DESCRIPTIONS) | {"request_duration_seconds_sum"}
+    known.add("request_duration_seconds_count")
+    assert used <= known
+    assert {"steady_moves", "plan_moves", "plan_jobs"} <= used
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")

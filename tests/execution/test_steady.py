@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,47 @@ def test_killed_round_is_resumed_and_its_instances_rest(tmp_path: Path, capsys: 
         assert moved == planned
         again = rounds.round(capsys, 70, "-X")
         assert moved.isdisjoint(move["instance"] for move in again["moves"])
+
+
+def test_metrics_count_the_moves_of_a_day(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`metrics` counts planned and made moves of the last day, and those of others."""
+
+    def measured(cluster: Running, moment: str) -> dict[str, float]:
+        now = datetime.fromisoformat(moment).timestamp()
+        monkeypatch.setattr("iallocator.commands.metrics.time", lambda: now)
+        capsys.readouterr()
+        assert main(["metrics", f"-L{cluster.path}", "--no-capacity"]) == 0
+        rows = [line.rsplit(" ", 1) for line in capsys.readouterr().out.splitlines()]
+        return {
+            name.removeprefix("iallocator_steady_"): float(value)
+            for name, value in rows if name.startswith("iallocator_steady_")
+        }  # fmt: skip
+
+    monkeypatch.setattr("iallocator.commands.metrics.LOADS_FOLDER", str(tmp_path / "history"))
+    with running(tmp_path, shared_cluster()) as cluster:
+        rounds = Rounds(cluster, tmp_path)
+        assert measured(cluster, "2026-01-02T00:00:00Z") == {}
+        assert not (tmp_path / "history").exists()
+        rounds.begin(capsys)
+        last = datetime.fromisoformat("2026-01-02T00:40:00Z").timestamp()
+        assert measured(cluster, "2026-01-02T00:50:00Z") == {
+            'moves{state="planned"}': 0, 'moves{state="made"}': 0, 'moves{state="unplanned"}': 0,
+            "round_timestamp_seconds": last,
+        }  # fmt: skip
+        planned = rounds.round(capsys, 61)["moves"]
+        assert rounds.round(capsys, 71)["moves"] == planned  # not executed, planned again
+        found = measured(cluster, "2026-01-02T01:20:00Z")
+        assert found['moves{state="planned"}'] == len(planned) > 0
+        assert found['moves{state="made"}'] == 0
+        rounds.round(capsys, 81, "-X", f"--journal={rounds.journal}")
+        still = next(one["name"] for one in cluster.answers["instances"]
+                     if one["name"] not in {move["instance"] for move in planned})  # fmt: skip
+        cluster.found(still)["pnode"] = "node2"
+        rounds.round(capsys, 91)
+        found = measured(cluster, "2026-01-02T01:40:00Z")
+        assert found['moves{state="planned"}'] == found['moves{state="made"}'] == len(planned)
+        assert found['moves{state="unplanned"}'] == 1
+        later = measured(cluster, "2026-01-03T01:40:00Z")
+        assert later['moves{state="planned"}'] == later['moves{state="made"}'] == 0
