@@ -1,10 +1,10 @@
 """Batched simulation: many failures simulated at once in arrays, one failure in each row.
 
-The steps are those of `iallocator.n1.simulation`. Instances must be on one node and have no tags,
-so that only memory and disk decide whether a node accepts them.  Each node fails alone: the scores
-of a row assume that all instances leave one node.  The scores are those of
-`iallocator.scoring.incremental_batch`.  As soon as all instances left in a row are equal, each of
-them takes one slot, whichever node it restarts on, and the slots are counted.
+The steps are those of `iallocator.n1.simulation`. Instances must be on one node, so that only
+memory, disk, and the set of nodes that are open to them decide whether a node accepts them.  Each
+node fails alone: the scores of a row assume that all instances leave one node.  The scores are
+those of `iallocator.scoring.incremental_batch`.  As soon as all instances left in a row are equal,
+each of them takes one slot, whichever node it restarts on, and the slots are counted.
 
 Cost: O(f n) per step for *f* failures and *n* nodes, in blocks of `FAILURE_NODES_AT_ONCE` elements.
 """
@@ -21,7 +21,7 @@ from iallocator.n1 import ANY_NUMBER
 from iallocator.scoring.incremental_batch import BatchBasis, BatchScores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from iallocator.aliases import Floats, Indices, Truths
     from iallocator.model.instance import Instance
@@ -71,14 +71,14 @@ class _Batch:
     shared:
         The data of `basis` for all sizes of instances in the batch.
     allowed:
-        Which nodes may take over, by position in the scope.
+        Sets × nodes: which nodes may take over for instances that may restart on the nodes of this
+        set. The first set has all nodes that may take over.
     own:
         The position of the failed node of each failure.
     leaving:
         For each failure, the instances that must restart on other nodes.
     heads:
-        For each failure, an array with one row for each instance of ``leaving[i].head``: the
-        amounts that the instance adds to the columns of its node.
+        For each failure, the instances of ``leaving[i].head``.
     coming, at:
         Before failure ``i``, new instances are placed on the nodes at the positions ``at[i]``. Each
         of them adds the amounts ``coming[i]`` to the columns of its node.
@@ -91,32 +91,34 @@ class _Batch:
         allowed: Truths,
         own: Indices,
         leaving: Sequence[Leaving],
-        heads: Sequence[Floats],
+        heads: Sequence[_Head],
         coming: Sequence[Vector | None],
         at: Sequence[Sequence[int]],
     ) -> None:
         self._allowed = allowed
         columns, values = basis.present()
-        lengths = np.array([len(head) for head in heads], dtype=np.intp)
+        lengths = np.array([len(head.amounts) for head in heads], dtype=np.intp)
         self._rows: Indices = np.argsort(-lengths, kind="stable")
         self._left = lengths[self._rows]
         # the number of rows that have an instance left; they are the first ones
         self._busy = lengths.size
         self._own = own[self._rows]
         order = self._rows.tolist()
-        tails = [(*leaving[old].need, leaving[old].times) for old in order]
+        tails = [(*leaving[old].need[:2], leaving[old].times) for old in order]
         self._tails = np.array(tails, dtype=np.float64).reshape(-1, 3)
+        self._tail_sets = np.array([leaving[old].need[2] for old in order], dtype=np.intp)
         self._lost = np.zeros(lengths.size, dtype=bool)  # in the order of the arguments
         self._memory = np.repeat(columns[None, MEMORY], lengths.size, axis=0)
         self._disk = np.repeat(columns[None, DISK], lengths.size, axis=0)
-        kinds: dict[tuple[int, int], Floats] = {}  # by their owners, in the order of rows
+        kinds: dict[tuple[int, int], _Head] = {}  # by their owners, in the order of rows
         keys = [(id(heads[old]), node) for old, node in zip(order, self._own.tolist())]
         kinds.update(zip(keys, (heads[old] for old in order)))
         place = {key: number for number, key in enumerate(kinds)}
         self._kinds: Indices = np.array([place[key] for key in keys], dtype=np.intp)
-        moved = np.concatenate([*kinds.values(), np.empty((0, len(COLUMNS)))])
+        every = [head.amounts for head in kinds.values()]
+        moved = np.concatenate([*every, np.empty((0, len(COLUMNS)))])
         # The nodes that have capacity for any of these vectors at the beginning
-        open_to = self._allowed.copy()
+        open_to = self._allowed[0].copy()
         self._disks = bool(moved[:, DISK].any())
         if len(moved):
             open_to &= columns[MEMORY] + moved[:, MEMORY].max() > 0
@@ -131,15 +133,22 @@ class _Batch:
         # The free memory and disk of the open nodes; the failed node has none
         self._free = np.take(self._memory, self._open, axis=1)
         self._free_disk = np.take(self._disk, self._open, axis=1)
-        column = np.full(allowed.size, -1, dtype=np.intp)
+        column = np.full(allowed.shape[1], -1, dtype=np.intp)
         column[self._open] = np.arange(self._open.size)
         mine = column[self._own]
         self._free[np.flatnonzero(mine >= 0), mine[mine >= 0]] = -np.inf
         self._every: Indices = np.arange(self._rows.size)
         self._first: Indices = self._every * self._open.size  # of each row, among all
 
-        # For every step: the capacity that its instances need, and their effect on the scores.
-        # Rows with equal heads and the same failed node are of one kind.
+        self._prepare_steps(kinds, moved)
+
+    def _prepare_steps(self, kinds: dict[tuple[int, int], _Head], moved: Floats) -> None:
+        """Compute for every step the capacity that its instances need, where they may restart, and
+        their effect on the scores.
+
+        Rows with equal heads and the same failed node are of one kind. `moved`: the vectors of all
+        heads of `kinds`.
+        """
         own = np.array([node for _, node in kinds], dtype=np.intp)
         lengths = np.zeros(own.size, dtype=np.intp)
         lengths[self._kinds] = self._left
@@ -148,6 +157,15 @@ class _Batch:
         vectors[used] = moved
         vectors = vectors.transpose(1, 2, 0)  # steps × columns × kinds
         self._needed = -vectors[:, (MEMORY, DISK)].take(self._kinds, axis=2)
+        # Steps × rows: the number of the set of nodes on which the instance may restart; None if
+        # every instance may restart on all nodes
+        self._sets: Indices | None = None
+        reaches = [number for head in kinds.values() for number in head.reaches]
+        if any(reaches):
+            sets = np.zeros(used.shape, dtype=np.intp)
+            sets[used] = reaches
+            self._sets = sets.T.take(self._kinds, axis=1)
+            self._barred = ~self._allowed[:, self._open]
         self._scores.start(vectors, own)
 
     def _arrive(self, vectors: Floats, at: Sequence[Sequence[int]]) -> None:
@@ -179,7 +197,8 @@ class _Batch:
         if self._rows.size:  # all instances that are left in a row are equal
             memory, disk = self._memory, self._disk
             memory[:, self._open], disk[:, self._open] = self._free, self._free_disk
-            slots = slots_for(memory, disk, self._tails[:, None, :2]) * self._allowed
+            slots = slots_for(memory, disk, self._tails[:, None, :2])
+            slots *= self._allowed[self._tail_sets]
             slots[self._every[: self._rows.size], self._own] = 0
             self._lost[self._rows] = slots.sum(axis=1) < self._tails[:, 2]
         return self._lost
@@ -193,10 +212,12 @@ class _Batch:
         self._busy -= int(np.count_nonzero(stuck))
         rows = ~stuck
         self._rows, self._left, self._own = self._rows[rows], self._left[rows], self._own[rows]
-        self._tails = self._tails[rows]
+        self._tails, self._tail_sets = self._tails[rows], self._tail_sets[rows]
         self._memory, self._disk = self._memory[rows], self._disk[rows]
         self._free, self._free_disk = self._free[rows], self._free_disk[rows]
         self._needed = self._needed.compress(rows, axis=2)
+        if self._sets is not None:
+            self._sets = self._sets.compress(rows, axis=1)
         self._scores.keep(rows)
 
     def _move(self, step: int, active: int) -> None:
@@ -209,6 +230,8 @@ class _Batch:
         closed = self._free[:active] <= needed[0]
         if self._disks:
             closed |= (needed[1] != 0) & (self._free_disk[:active] <= needed[1])
+        if self._sets is not None:
+            closed |= self._barred[self._sets[step, :active]]
         scores = self._scores.scores(step, active)
         np.putmask(scores, closed, np.inf)
         best = scores.argmin(axis=1)
@@ -239,12 +262,15 @@ class _Head(NamedTuple):
         The amounts of each instance, in the order of the restarts.
     amounts:
         The array of `vectors`, instances × columns.
+    reaches:
+        The number of the set of nodes on which each instance may restart.
     kinds:
         The different vectors.
     """
 
     vectors: list[Vector]
     amounts: Floats
+    reaches: list[int]
     kinds: frozenset[Vector]
 
 
@@ -252,8 +278,9 @@ class BatchedSimulation:
     """Simulates failures of single nodes in arrays; the scores are computed over the nodes in
     `scope`.
 
-    `matrix`: the capacities of all nodes, see `iallocator.scoring.arrays`. `targets`: the nodes of
-    one group that may take over.
+    `matrix`: the capacities of all nodes, see `iallocator.scoring.arrays`. `sets`: sets of nodes of
+    one group on which instances may be restarted; the first has all that may take over. `Leaving`
+    has positions in this list, to which later sets may be appended.
     """
 
     @staticmethod
@@ -264,12 +291,12 @@ class BatchedSimulation:
         return all(len(failure) == 1 for failure in failing)
 
     def __init__(
-        self, state: State, matrix: Floats, scope: Sequence[int], targets: Sequence[int]
+        self, state: State, matrix: Floats, scope: Sequence[int], sets: Sequence[Collection[int]]
     ) -> None:
         self._position = {index: k for k, index in enumerate(scope)}
         self._every = all(index == k for index, k in self._position.items())
-        self._allowed = np.zeros(len(scope), dtype=bool)
-        self._allowed[[self._position[index] for index in targets]] = True
+        self._sets = sets
+        self._allowed: Truths = np.zeros((0, len(scope)), dtype=bool)
         self._basis = BatchBasis(state, matrix, scope)
         self._heads: dict[Failure, _Head] = {}
 
@@ -287,7 +314,8 @@ class BatchedSimulation:
         """
         if not failing:  # the group may have no node that can fail
             return []
-        size = max(1, FAILURE_NODES_AT_ONCE // self._allowed.size)
+        self._add_sets()
+        size = max(1, FAILURE_NODES_AT_ONCE // self._allowed.shape[1])
         results: list[bool] = []
         for start in range(0, len(failing), size):
             part = slice(start, start + size)
@@ -303,12 +331,18 @@ class BatchedSimulation:
                 self._allowed,
                 np.array(self._positions(own), dtype=np.intp),
                 some,
-                [head.amounts for head in heads],
+                heads,
                 vectors,
                 [() if one is None else self._positions(one[1]) for one in came],
             )
             results += batch.run().tolist()
         return results
+
+    def _add_sets(self) -> None:
+        """Add the sets of nodes that are new since the last call."""
+        for nodes in self._sets[len(self._allowed) :]:
+            row = np.isin(list(self._position), list(nodes))
+            self._allowed = np.concatenate((self._allowed, row[None]))
 
     def _positions(self, nodes: Sequence[int]) -> Sequence[int]:
         """Return the positions of `nodes` in the scope."""
@@ -321,5 +355,7 @@ class BatchedSimulation:
         known = self._heads.get(failure)
         if known is None or known.vectors is not leaving.head:
             amounts = np.array(leaving.head, dtype=np.float64).reshape(-1, len(COLUMNS))
-            known = self._heads[failure] = _Head(leaving.head, amounts, frozenset(leaving.head))
+            known = self._heads[failure] = _Head(
+                leaving.head, amounts, leaving.reaches, frozenset(leaving.head)
+            )
         return known

@@ -35,10 +35,11 @@ from iallocator.model.state import derived
 from iallocator.n1 import ANY_NUMBER, PACKED_LIMITS
 from iallocator.n1.batched_simulation import BatchedSimulation
 from iallocator.n1.slots import (
+    NOTHING,
     Queue,
+    Sizes,
     SpareSlots,
     UndecidedFailures,
-    fits_into,
     slots_of_node,
     slots_of_nodes,
 )
@@ -80,6 +81,8 @@ class GroupCounting:
     ----------
     group, targets:
         The group, and its nodes that may take over.
+    sizes:
+        The sizes of the instances.
     queues:
         Failure -> the instances that must restart when its nodes fail.
     intricate:
@@ -95,17 +98,16 @@ class GroupCounting:
         self._rules = rules
         self.group = group
         self.targets = rules.targets(state.cluster, group)
-        self._takes_over = frozenset(self.targets)
         inside = frozenset(group.nodes)
         mine = [one for one in failing if not inside.isdisjoint(one)]
-        self.queues = {one: Queue(rules) for one in sorted(mine)}
+        self.sizes = Sizes(self.targets, state.cluster.reach)
+        self.queues = {one: Queue(rules, self.sizes) for one in sorted(mine)}
         self._of_node: dict[int, list[Failure]] = {}
         for one in self.queues:
             for node in one:
                 self._of_node.setdefault(node, []).append(one)
         self.intricate = (
-            state.access is not None
-            or not all(inside.issuperset(one) for one in mine)
+            not all(inside.issuperset(one) for one in mine)
             or bool(other_limits(group, *PACKED_LIMITS))
             or any(nodes[index].migration for index in group.nodes)
             or not all(
@@ -122,21 +124,26 @@ class GroupCounting:
         self._margins: Kept[None, dict[Need, Margin]] = {}
         # The nodes that have changed since the arrays were renewed
         self._changed: list[set[int]] = [set(), set()]
-        self._undecided = UndecidedFailures(state, self.queues, self.targets, self._changed[0])
-        self._spare = SpareSlots(state, self.queues, self.targets, self._changed[1])
+        self._undecided = UndecidedFailures(state, self.queues, self.sizes, self._changed[0])
+        self._spare = SpareSlots(state, self.queues, self.sizes, self._changed[1])
 
     def counts(self, instance: Instance) -> bool:
         """Return whether counting takes all limits of `instance` into account."""
         if instance.name in self._rules.units or (instance.local and not instance.disk):
             return False
+        if instance.draws:
+            return False  # the free space of a storage pool may decide
         recreated = self._rules.recreates(instance)
         if self.group.exclusive and (instance.local or instance.spindles_anywhere or recreated):
             return False  # spindles may decide
         return not (recreated and entry_rejection(self.group, instance))
 
     def holds(self, instance: Instance, node: int) -> bool:
-        """Return whether `node` has the memory and the disk for `instance`."""
-        memory, disk = fits_into(instance)
+        """Return whether `node` is open to `instance`, and has the memory and the disk for it."""
+        memory, disk, _ = self.sizes.of(instance)
+        reach = self._state.cluster.reach(instance) if instance.restricted else None
+        if reach is not None and node not in reach:
+            return False
         columns = self._state.columns
         return columns[MEMORY][node] > memory and (not disk or columns[DISK][node] > disk)
 
@@ -149,8 +156,10 @@ class GroupCounting:
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Update the counts after instances were placed on one node each.
 
-        The instances must be equal except for names and orders.
+        The instances must be equal except for names and orders. Counting decides nothing any more
+        if it does not take all their limits into account.
         """
+        self.intricate = self.intricate or not self.counts(arrivals[0][0])
         if not self.intricate:
             for instance, (node,) in arrivals:
                 for failure in self.failures_of(node):
@@ -209,7 +218,7 @@ class GroupCounting:
         """
         if self.intricate or not self.counts(instance):
             return False
-        taken = fits_into(instance)
+        taken = self.sizes.of(instance)
         if any(self.loses(failure, taken, node) for failure in self.failures_of(node)):
             return True
         margins = derived(self._margins, None, self._state.version, self._undecided.margins)
@@ -234,7 +243,7 @@ class GroupCounting:
         `instance` is counted on `node` for the first result. `others`: a failure, and the node on
         which `instance` is counted instead.
         """
-        need = fits_into(instance) if instance else (0, 0)
+        need = self.sizes.of(instance) if instance else NOTHING
         apart = [(failure, other) for failure, other in others if other not in failure]
         lost, known = self._undecided.after(need, node, apart)
         results = {failure: False if sure else None for failure, sure in lost.items()}
@@ -255,7 +264,7 @@ class GroupCounting:
         """
         queue = self.queues[failure]
         if node in failure:
-            return queue.lost(self._slots(queue, failure, node, (0, 0)), [need])
+            return queue.lost(self._slots(queue, failure, node, NOTHING), [need])
         return queue.lost(self._slots(queue, failure, node, need))
 
     def tolerates_failure(
@@ -266,10 +275,10 @@ class GroupCounting:
         queue = self._queue(failure, instance, node)
         if not queue.moved:
             return True
-        own_need = (0, 0) if instance is None or comes_here else fits_into(instance)
+        own_need = NOTHING if instance is None or comes_here else self.sizes.of(instance)
         for need, (units, before) in queue.required.items():
             slots, closing = self._without(need, failure)
-            if node >= 0 and any(own_need):
+            if node >= 0 and any(own_need[:2]):
                 less = self._taken_slots(need, node, own_need)
                 slots, closing = slots - less[0], closing - less[1]
             if slots < units and (queue.disks or closing <= before):
@@ -296,7 +305,7 @@ class GroupCounting:
         """
         counts = []
         for need in queue.required:
-            less = self._taken_slots(need, node, taken)[0] if node >= 0 and any(taken) else 0
+            less = self._taken_slots(need, node, taken)[0] if node >= 0 and any(taken[:2]) else 0
             counts.append(self._without(need, failure)[0] - less)
         return counts
 
@@ -304,9 +313,9 @@ class GroupCounting:
         """Return by how much an instance of size `taken` lowers both results of `slots_of_node` for
         `node`.
         """
-        if node not in self._takes_over:
+        if node not in self.sizes.sets[need[2]]:
             return 0, 0
-        slots, closing = slots_of_node(self._state, need, node, (0, 0))
+        slots, closing = slots_of_node(self._state, need, node, NOTHING)
         left, left_closing = slots_of_node(self._state, need, node, taken)
         return slots - left, closing - left_closing
 
@@ -319,14 +328,15 @@ class GroupCounting:
         known = self._undecided.without(need, failure)
         if known is not None:
             return known
+        targets = self.sizes.sets[need[2]]
         slots, closing = derived(
             self._totals,
             need,
             self._state.version,
-            lambda: slots_of_nodes(self._state, need, self.targets),
+            lambda: slots_of_nodes(self._state, need, sorted(targets)),
         )
-        for node in self._takes_over.intersection(failure):
-            own, own_closing = slots_of_node(self._state, need, node, (0, 0))
+        for node in targets.intersection(failure):
+            own, own_closing = slots_of_node(self._state, need, node, NOTHING)
             slots, closing = slots - own, closing - own_closing
         return slots, closing
 
@@ -339,7 +349,7 @@ class _Results:
     before:
         Failure -> whether it is tolerated without a new instance.
     prepared:
-        Vector of an instance -> the nodes that reject the instance.
+        Vector of an instance, and where it may restart -> the nodes that reject the instance.
     instance, rejected, simulated:
         The last instance that was checked, the nodes known to reject it, and the failures that were
         simulated for it on every node.
@@ -349,7 +359,7 @@ class _Results:
 
     def __init__(self) -> None:
         self.before: dict[Failure, bool | None] = {}
-        self.prepared: dict[tuple[float, ...], set[int]] = {}
+        self.prepared: dict[tuple[tuple[float, ...], int], set[int]] = {}
         self.instance: Instance | None = None
         self.rejected: set[int] = set()
         self.simulated: set[Failure] = set()
@@ -363,9 +373,6 @@ class GroupChecks:
 
     Attributes
     ----------
-    plain:
-        Whether failures can be simulated in arrays: each node fails alone, and only amounts
-        distinguish the nodes.
     refuters:
         Node -> the failure that rejected an instance there last.
     """
@@ -378,17 +385,22 @@ class GroupChecks:
         self._rules = rules
         self._counting = counting
         self._simulations: dict[bool, BatchedSimulation] = {}
-        self.plain = (
-            not counting.intricate
-            and BatchedSimulation.suits(counting.queues)
-            and not any(
-                state.reserved[index]
-                or any(one.exclusion or one.desired for one in state.primaries[index].values())
-                for index in counting.group.nodes
-            )
+        self._plain = BatchedSimulation.suits(counting.queues) and not any(
+            state.reserved[index]
+            or any(one.exclusion or one.desired for one in state.primaries[index].values())
+            for index in counting.group.nodes
         )
         self.refuters: dict[int, Failure] = {}
         self._results: Kept[None, _Results] = {}
+
+    @property
+    def plain(self) -> bool:
+        """Return whether failures can be simulated in arrays.
+
+        Each node must fail alone, and only memory, disk and access constraints may decide which
+        nodes accept an instance.
+        """
+        return self._plain and not self._counting.intricate
 
     def allows(self, instance: Instance, node: int) -> bool | None:
         """Return whether global N+1 permits a new `instance` on `node`; None if undecided.
@@ -402,9 +414,9 @@ class GroupChecks:
         if known.instance is not instance:
             known.instance = instance
             known.simulated = set()
-            if instance.as_primary not in known.prepared:
+            if self._kind(instance) not in known.prepared:
                 self.prepare([instance])
-            known.rejected = set(known.prepared[instance.as_primary])
+            known.rejected = set(known.prepared[self._kind(instance)])
         if node in known.rejected:
             return False
         likely = self.refuters.get(node)
@@ -438,6 +450,10 @@ class GroupChecks:
                 return None if against is None else False
         self.refuters.pop(node, None)
         return True
+
+    def _kind(self, instance: Instance) -> tuple[tuple[float, ...], int]:
+        """Return all that counting and simulation know of `instance`."""
+        return instance.as_primary, self._counting.sizes.of(instance)[2]
 
     def _simulate_everywhere(self, failure: Failure, instance: Instance) -> None:
         """Simulate `failure` with `instance` on every other node if two nodes have rejected it."""
@@ -474,7 +490,7 @@ class GroupChecks:
         For each node, only the failure that rejected an instance there last is simulated.
         """
         known = self._known()
-        fresh = [one for one in instances if one.as_primary not in known.prepared]
+        fresh = [one for one in instances if self._kind(one) not in known.prepared]
         rows = [
             (one, node, failure)
             for one in fresh
@@ -487,10 +503,10 @@ class GroupChecks:
             [(failure, leaving(failure, one, node)) for one, node, failure in rows],
             [(one, (node,)) for one, node, _ in rows],
         )
-        known.prepared |= {one.as_primary: set() for one in fresh}
+        known.prepared |= {self._kind(one): set() for one in fresh}
         for (one, node, _), is_lost in zip(rows, lost or ()):
             if is_lost:
-                known.prepared[one.as_primary].add(node)
+                known.prepared[self._kind(one)].add(node)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
         """Return how many instances at the start of `instances` are certainly rejected by all of
@@ -561,7 +577,7 @@ class GroupChecks:
             counting, state = self._counting, self._state
             scope = range(len(state.cluster.nodes)) if whole else counting.group.nodes
             self._simulations[whole] = BatchedSimulation(
-                state, self._kernels.matrix(), scope, counting.targets
+                state, self._kernels.matrix(), scope, counting.sizes.sets
             )
         failing, leaving = [one for one, _ in undecided], [one for _, one in undecided]
         return self._simulations[whole].lost(failing, leaving, coming)

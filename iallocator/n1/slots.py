@@ -1,9 +1,10 @@
 """Slots: how many instances of a given size nodes can take, and how many a failure requires.
 
 A slot is free capacity of a node for one instance of a given size. A target is a node that can
-restart instances. The queue of a failure has the instances that must restart, in the order of their
-restarts. Equal instances that are restarted one after the other are one run. So a queue of *m*
-instances in *r* runs is counted in O(r^2) steps, whatever *m*.
+restart instances. An access constraint, for example a label or a storage pool, leaves an instance
+only some of the targets; their set is part of its size. The queue of a failure has the instances
+that must restart, in the order of their restarts. Equal instances that are restarted one after the
+other are one run. So a queue of *m* instances in *r* runs is counted in O(r^2) steps, whatever *m*.
 
 The slots of all targets are counted in arrays over sizes × nodes and sizes × failures.  The results
 equal those of `GroupCounting.tolerates_failure` for one failure after the other.
@@ -24,7 +25,7 @@ from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1 import ANY_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from iallocator.model.state import State
     from iallocator.n1 import Failure, Rules
 
-    Need = tuple[int, int]
-    """Memory and disk of an instance, MiB."""
+    Need = tuple[int, int, int]
+    """The size of an instance: MiB of memory, MiB of disk, and a number of `Sizes.sets`."""
 
     Turn = tuple[bool, int, float, float]
     """The sort key of restarts: the instance with the lowest key is restarted first."""
@@ -51,25 +52,70 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 __all__ = [
-    "Leaving", "Margin", "Queue", "SpareSlots", "UndecidedFailures", "fits_into",
+    "NOTHING", "Leaving", "Margin", "Queue", "Sizes", "SpareSlots", "UndecidedFailures",
     "slots_of_node", "slots_of_nodes",
 ]  # fmt: skip
 
 
-def fits_into(instance: Instance) -> Need:
-    """Return the MiB of memory and of disk that `instance` uses on its primary.
+NOTHING = 0, 0, 0
+"""The `Need` of an instance that uses neither memory nor disk, on any target."""
 
-    A stopped instance may use no memory, and only local disks count.
+
+class Sizes:
+    """The sizes of instances, and how many slots of one size an instance of another size takes.
+
+    Parameters
+    ----------
+    targets:
+        The nodes that may restart instances.
+    reach:
+        Instance -> the nodes that access constraints allow for it; None: all.
+
+    Attributes
+    ----------
+    sets:
+        The sets of targets on which instances may be restarted. The first one has all targets.
     """
-    memory = instance.memory if instance.uses_memory else 0
-    return memory, instance.disk if instance.local else 0
 
+    __slots__ = ("_numbers", "_reach", "sets")
 
-def cost_of(given: Need, need: Need) -> int:
-    """Return how many slots for `need` a target loses at most if an instance of size `given`
-    comes.
-    """
-    return max([-(-one // size) for one, size in zip(given, need) if size], default=0)
+    def __init__(
+        self, targets: Iterable[int], reach: Callable[[Instance], frozenset[int] | None]
+    ) -> None:
+        self._reach = reach
+        self.sets = [frozenset(targets)]
+        self._numbers = {self.sets[0]: 0}
+
+    def of(self, instance: Instance) -> Need:
+        """Return the size of `instance`: what it uses on its primary, and where it may restart.
+
+        A stopped instance may use no memory, and only local disks count.
+        """
+        nodes = self._reach(instance) if instance.restricted else None
+        number = 0
+        if nodes is not None:
+            mine = self.sets[0] & nodes
+            number = self._numbers.setdefault(mine, len(self.sets))
+            if number == len(self.sets):
+                self.sets.append(mine)
+        memory = instance.memory if instance.uses_memory else 0
+        return memory, instance.disk if instance.local else 0, number
+
+    def most(self, given: Need, need: Need) -> int:
+        """Return how many slots for `need` a target loses at most if an instance of size `given`
+        comes.
+        """
+        if given[2] != need[2] and self.sets[given[2]].isdisjoint(self.sets[need[2]]):
+            return 0
+        return max([-(-one // size) for one, size in zip(given[:2], need) if size], default=0)
+
+    def least(self, given: Need, need: Need) -> int:
+        """Return how many slots for `need` the targets lose at least if an instance of size `given`
+        restarts.
+        """
+        if given[2] != need[2] and not self.sets[given[2]] <= self.sets[need[2]]:
+            return 0
+        return min([one // size for one, size in zip(given[:2], need) if size], default=0)
 
 
 class _Run:
@@ -91,6 +137,9 @@ class Leaving(NamedTuple):
     ----------
     head:
         The vectors of all instances before the last run.
+    reaches:
+        For each of them, the number of the set of targets on which it may restart, as in
+        `Sizes.sets`.
     need, times:
         The size of the last run, and its length.
     recreated:
@@ -98,6 +147,7 @@ class Leaving(NamedTuple):
     """
 
     head: list[Vector]
+    reaches: list[int]
     need: Need
     times: int
     recreated: frozenset[bool]
@@ -127,14 +177,17 @@ class Queue:
         "_more",
         "_rules",
         "_runs",
+        "_sizes",
         "disks",
         "required",
     )
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, sizes: Sizes) -> None:
         self._rules = rules
+        self._sizes = sizes
         self._entries: list[Entry] = []  # in the order of their restarts
-        self._before: list[Vector] | None = None  # before the last run, computed when needed
+        # The vectors before the last run, and their sets of targets; computed when needed
+        self._before: tuple[list[Vector], list[int]] | None = None
         self._leaving: Leaving | None = None  # the result of `leaving`, once needed
         self._runs: list[_Run] = []
         # the result of `taken`, and the length of the last run then
@@ -175,7 +228,7 @@ class Queue:
 
     def copy(self) -> Queue:
         """Return an independent copy."""
-        twin = Queue(self._rules)
+        twin = Queue(self._rules, self._sizes)
         twin._entries, twin._before = list(self._entries), self._before
         twin._known = dict(self._known)
         twin._runs = [_Run(run.need, run.count) for run in self._runs]
@@ -188,7 +241,7 @@ class Queue:
 
         `place` is the position of the node of `instance` in the failure.
         """
-        twin = Queue(self._rules)
+        twin = Queue(self._rules, self._sizes)
         entry = self._entry(instance, place)
         if self._goes_last(entry):
             need = entry[1]
@@ -212,7 +265,7 @@ class Queue:
 
         `place` is the position of its node among the failed nodes.
         """
-        need = fits_into(instance)
+        need, most = self._sizes.of(instance), self._sizes.most
         # The run at its position, and whether the position lies inside the run
         position = self.position(instance, place)
         first, inside, start = len(self._runs), False, 0
@@ -221,16 +274,16 @@ class Queue:
                 first, inside = number, position > start
                 break
             start += run.count
-        if (inside and self._runs[first].need != need) or not any(need):
+        if (inside and self._runs[first].need != need) or not any(need[:2]):
             return self.with_one(instance, place).required
         required = dict(self.required)
         for other in dict.fromkeys(run.need for run in self._runs[first:]):
             units, before = required[other]
-            required[other] = units + cost_of(need, other), before + need[0]
+            required[other] = units + most(need, other), before + need[0]
         beside = {run.need for run in self._runs[max(0, first - 1) :]}
         if need not in beside:
             earlier = self._runs[:first]
-            units = sum(run.count * cost_of(run.need, need) for run in earlier)
+            units = sum(run.count * most(run.need, need) for run in earlier)
             required[need] = units + 1, sum(run.count * run.need[0] for run in earlier)
         elif all(run.need != need for run in self._runs[first:]):
             units, before = required[need]
@@ -243,20 +296,21 @@ class Queue:
         `slots`: for each size in `required`, how many instances of this size fit on the other
         nodes. `others`: sizes of instances that must restart in addition to the queue.
         """
+        least = self._sizes.least
         return any(
-            self.taken(size) + sum(_least(need, size) for need in (*self._more, *others)) > room
+            self.taken(size) + sum(least(need, size) for need in (*self._more, *others)) > room
             for size, room in zip(self.required, slots)
         )
 
     def taken(self, size: Need) -> int:
         """Return how many slots for `size` the instances of the queue use at least."""
-        last = self._runs[-1] if self._runs else _Run((0, 0), 0)
+        last, least = self._runs[-1] if self._runs else _Run(NOTHING, 0), self._sizes.least
         if size not in self._known:
-            known = sum(run.count * _least(run.need, size) for run in self._runs)
+            known = sum(run.count * least(run.need, size) for run in self._runs)
             self._known[size] = known, last.count
         known, count = self._known[size]
         if count != last.count:
-            known += (last.count - count) * _least(last.need, size)
+            known += (last.count - count) * least(last.need, size)
             self._known[size] = known, last.count
         return known
 
@@ -264,27 +318,28 @@ class Queue:
         """Return the instances that now leave the failed nodes; later changes do not affect it."""
         if self._leaving is None:
             count = self._runs[-1].count + len(self._more) if self._runs else 0
-            need = self._runs[-1].need if self._runs else (0, 0)
+            need = self._runs[-1].need if self._runs else NOTHING
             ends = [*self._entries[:1], *self._entries[-1:]]  # those created anew come last
             recreated = frozenset(turn[0] for turn, _, _ in ends)
-            self._leaving = Leaving(self._head(), need, count, recreated)
+            self._leaving = Leaving(*self._head(), need, count, recreated)
         return self._leaving
 
-    def _head(self) -> list[Vector]:
-        """Return the vectors of the instances that restart before the last run of equal ones."""
+    def _head(self) -> tuple[list[Vector], list[int]]:
+        """Return the vectors and the sets of targets of the instances before the last run."""
         if self._before is None:
             count = len(self._entries) - self._runs[-1].count if self._runs else 0
-            self._before = [vector for _, _, vector in self._entries[:count]]
+            head = self._entries[:count]
+            self._before = [vector for _, _, vector in head], [need[2] for _, need, _ in head]
         return self._before
 
     def _entry(self, instance: Instance, place: int) -> Entry:
         recreated = self._rules.recreates(instance)
         turn = recreated, place, -instance.memory if recreated else 0, instance.order
-        return turn, fits_into(instance), instance.as_primary
+        return turn, self._sizes.of(instance), instance.as_primary
 
     def _goes_last(self, entry: Entry) -> bool:
         """Return whether `entry` extends the last run."""
-        if not self._entries or not any(entry[1]):
+        if not self._entries or not any(entry[1][:2]):
             return False
         return self._entries[-1][1] == entry[1] and self._entries[-1][0] <= entry[0]
 
@@ -300,22 +355,15 @@ class Queue:
                 self._runs.append(_Run(need))
         self.disks = any(run.need[1] for run in self._runs)
         required: Required = {}
-        memory = 0
+        memory, most = 0, self._sizes.most
         for number, run in enumerate(self._runs):
             before = sum(
-                earlier.count * cost_of(earlier.need, run.need) for earlier in self._runs[:number]
+                earlier.count * most(earlier.need, run.need) for earlier in self._runs[:number]
             )
-            own = run.count if any(run.need) else 1
+            own = run.count if any(run.need[:2]) else 1
             required[run.need] = before + own, memory + (run.count - 1) * run.need[0]
             memory += run.count * run.need[0]
         self.required = required
-
-
-def _least(given: Need, need: Need) -> int:
-    """Return how many slots for `need` a target loses at least if an instance of size `given`
-    comes.
-    """
-    return min([one // size for one, size in zip(given, need) if size], default=0)
 
 
 def slots_left(
@@ -328,7 +376,7 @@ def slots_left(
     disk in MiB for each size. An instance of size `own_need` is placed on each node before.
     """
     free = _left(state.columns[MEMORY], nodes) - own_need[0]
-    memory, disk = needs[:, :1], needs[:, 1:]
+    memory, disk = needs[:, :1], needs[:, 1:2]
     slots = free // np.maximum(memory, 1)
     if not memory.all():
         slots = np.where(memory > 0, slots, np.where(free >= 0, ANY_NUMBER, 0))
@@ -353,7 +401,7 @@ def slots_of_nodes(state: State, need: Need, nodes: Sequence[int]) -> tuple[int,
 
     The second number is how many MiB must be used on them until no instance fits on any.
     """
-    slots, closing = slots_left(state, np.array([need], dtype=np.int64), nodes, (0, 0))
+    slots, closing = slots_left(state, np.array([need], dtype=np.int64), nodes, NOTHING)
     return int(slots.sum()), int(closing.sum())
 
 
@@ -364,7 +412,7 @@ def slots_of_node(state: State, need: Need, node: int, own_need: Need) -> tuple[
 
     An instance fits only if some memory and some disk remain free.
     """
-    memory, disk = need
+    memory, disk, _ = need
     free = ceil(state.columns[MEMORY][node]) - own_need[0] - 1
     slots = (free // memory if memory else ANY_NUMBER) if free >= 0 else 0
     if disk:
@@ -385,8 +433,8 @@ class _FailureSlots:
     ----------
     queues:
         Failure -> the instances that must restart after it.
-    targets:
-        The nodes that may take over.
+    sizes:
+        The sizes of instances, with the targets on which they may be restarted.
     changed:
         The nodes that have changed. The owner adds them; they are removed when the counts are
         renewed.
@@ -396,11 +444,12 @@ class _FailureSlots:
         self,
         state: State,
         queues: Mapping[Failure, Queue],
-        targets: Sequence[int],
+        sizes: Sizes,
         changed: set[int],
     ) -> None:
         self._state = state
         self._queues = queues
+        self._sets = sizes
         self._changed = changed
         self._failing = list(queues)
         self._number = {failure: k for k, failure in enumerate(queues)}
@@ -409,16 +458,17 @@ class _FailureSlots:
             for node in failure:
                 self._affecting.setdefault(node, []).append(number)
         fallible = list(chain.from_iterable(queues))
-        nodes = list(dict.fromkeys((*fallible, *targets)))
+        nodes = list(dict.fromkeys((*fallible, *sizes.sets[0])))
         self._place = {node: k for k, node in enumerate(nodes)}
         self._alone = all(len(failure) == 1 for failure in queues)  # failure k is that of node k
         # The places of the nodes of all failures, and where those of each failure start
         self._fallible: Indices = np.array([self._place[i] for i in fallible], dtype=np.intp)
         lengths = [len(failure) for failure in queues]
         self._starts: Indices = np.cumsum([0, *lengths[:-1]], dtype=np.intp)[: len(queues)]
-        self._targets = np.isin(nodes, targets)
         self._sizes: dict[Need, int] = {}
         self._needs: Integers = np.empty((0, 2), dtype=np.int64)
+        # Sizes × nodes: whether an instance of the size may be restarted on the node
+        self._usable: Truths = np.empty((0, len(nodes)), dtype=bool)
         self._wanted: Integers = np.empty((0, len(queues)), dtype=np.int64)
         self._before, self._taken = self._wanted.copy(), self._wanted.copy()
         self._slots: Integers = np.empty((0, len(nodes)), dtype=np.int64)
@@ -445,7 +495,7 @@ class _FailureSlots:
         self._wanted[:, failing] = self._before[:, failing] = self._taken[:, failing] = ABSENT_SIZE
         for number in failing:
             self._note(number, self._failing[number])
-        self._slots[:, at], self._closing[:, at] = self._room(nodes, (0, 0))
+        self._slots[:, at], self._closing[:, at] = self._room(nodes, NOTHING)
         self._totals = self._slots.sum(axis=1), self._closing.sum(axis=1)
 
     def _note(self, number: int, failure: Failure) -> None:
@@ -455,15 +505,17 @@ class _FailureSlots:
             size = self._sizes.get(need)
             if size is None:
                 size = self._sizes[need] = len(self._sizes)
-                self._needs = np.concatenate((self._needs, [need]))
+                self._needs = np.concatenate((self._needs, [need[:2]]))
+                usable = np.isin([*self._place], [*self._sets.sets[need[2]]])[None]
+                self._usable = np.concatenate((self._usable, usable))
                 absent = np.full((1, len(self._failing)), ABSENT_SIZE, dtype=np.int64)
                 self._wanted = np.concatenate((self._wanted, absent))
                 self._before = np.concatenate((self._before, absent))
                 self._taken = np.concatenate((self._taken, absent))
                 nodes = list(self._place)
-                slots, closing = slots_left(self._state, self._needs[-1:], nodes, (0, 0))
-                self._slots = np.concatenate((self._slots, slots * self._targets))
-                self._closing = np.concatenate((self._closing, closing * self._targets))
+                slots, closing = slots_left(self._state, self._needs[-1:], nodes, NOTHING)
+                self._slots = np.concatenate((self._slots, slots * usable))
+                self._closing = np.concatenate((self._closing, closing * usable))
             self._wanted[size, number], self._before[size, number] = units, before
 
     def _room(self, nodes: Sequence[int], own_need: Need) -> tuple[Integers, Integers]:
@@ -473,7 +525,7 @@ class _FailureSlots:
         Both arrays are sizes × nodes. An instance of size `own_need` is placed on each node before.
         """
         slots, closing = slots_left(self._state, self._needs, nodes, own_need)
-        usable = self._targets[[self._place[node] for node in nodes]]
+        usable = self._usable[:, [self._place[node] for node in nodes]]
         return slots * usable, closing * usable
 
     @property
@@ -603,10 +655,10 @@ class SpareSlots(_FailureSlots):
         self,
         state: State,
         queues: Mapping[Failure, Queue],
-        targets: Sequence[int],
+        sizes: Sizes,
         changed: set[int],
     ) -> None:
-        super().__init__(state, queues, targets, changed)
+        super().__init__(state, queues, sizes, changed)
         self._instance: Instance | None = None
         self._positions: dict[Failure, list[int]] = {}
 
@@ -616,7 +668,7 @@ class SpareSlots(_FailureSlots):
         if (
             known is None
             or known.as_primary != instance.as_primary
-            or known.local != instance.local
+            or self._sets.of(known) != self._sets.of(instance)
         ):
             self._changed.update(self._affecting)
         for failure, queue in self._queues.items():
@@ -625,9 +677,9 @@ class SpareSlots(_FailureSlots):
                 self._positions[failure] = positions
                 self._changed.add(failure[0])
         self._renew()
-        own = fits_into(instance)
+        own = self._sets.of(instance)
         slots, closing = self._others
-        cost = np.array([[cost_of(own, need)] for need in self._sizes], dtype=np.int64)
+        cost = np.array([[self._sets.most(own, need)] for need in self._sizes], dtype=np.int64)
         some = (slots - self._wanted) // np.maximum(cost, 1)
         slots_left = np.where(cost > 0, some, ANY_NUMBER * (slots >= self._wanted))
         free = closing - self._before
@@ -653,4 +705,4 @@ class SpareSlots(_FailureSlots):
 
     def _needs_disks(self, failure: Failure) -> bool:
         assert self._instance is not None
-        return self._queues[failure].disks or bool(fits_into(self._instance)[1])
+        return self._queues[failure].disks or bool(self._sets.of(self._instance)[1])

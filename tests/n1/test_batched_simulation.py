@@ -19,7 +19,7 @@ from iallocator.model.state import State
 from iallocator.n1 import Failure, Rules
 from iallocator.n1.batched_simulation import BatchedSimulation
 from iallocator.n1.counting import GroupCounting
-from iallocator.n1.slots import Leaving, Queue, slots_of_node, slots_of_nodes
+from iallocator.n1.slots import NOTHING, Leaving, Queue, Sizes, slots_of_node, slots_of_nodes
 from iallocator.scoring import Kernels
 from iallocator.scoring.incremental_batch import SharedBatchCache
 from iallocator.scoring.metrics import STATISTICS
@@ -29,6 +29,9 @@ from tests.builders import cluster
 from tests.command import run
 
 from .tight import SIZES, alone, newcomer
+
+EVERYWHERE = Sizes(range(6), lambda instance: None)
+"""The sizes of instances that may restart on all of six nodes."""
 
 
 @pytest.mark.parametrize("template", ["plain", "rbd"])
@@ -119,28 +122,33 @@ def test_undecided_failures_checked_at_once_equal_those_one_by_one(
 
 
 @pytest.mark.parametrize("grown", [0, 1])
-def test_failures_simulated_together_equal_one_by_one(grown: int) -> None:
+@pytest.mark.parametrize("restricted", [False, True])
+def test_failures_simulated_together_equal_one_by_one(grown: int, restricted: bool) -> None:
     """Failures simulated together have the results of single simulations.
 
-    The failures have queues of different lengths; nodes are equal, or one is larger.
+    The failures have queues of different lengths; nodes are equal, or one is larger. If instances
+    are `restricted`, each may restart on some of the nodes only.
     """
+    sizes = Sizes(range(6), lambda one: frozenset(Random(one.name).sample(range(6), 3)))
     text = cluster(6, memory=3000, disk=9000)
     list(text["nodes"].values())[2]["total_memory"] += grown * 1000
     state = State(read_cluster(text, Reading(static_kvm_memory=0)))
     chance = Random(grown)
     ends: Counter[bool] = Counter()
     for number in range(100):
-        state.place(newcomer(chance, number), (chance.randrange(6),))
+        one = newcomer(chance, number)
+        one.restricted = restricted and number % 3 > 0
+        state.place(one, (chance.randrange(6),))
         if number % 10:
             continue
         rows: list[tuple[Failure, Leaving, Any]] = []
         for node in [*range(6), *range(6)]:
-            queue = Queue(Rules("strict", None))
+            queue = Queue(Rules("strict", None), sizes)
             queue.start(state.primaries[node].values())
             came = newcomer(chance, 99), [other for other in range(6) if other != node][::2]
             rows.append(((node,), queue.leaving(), chance.choice((None, came))))
         matrix = Kernels(state, [(6, 0)], 0.0).matrix()
-        simulation = BatchedSimulation(state, matrix, range(6), range(6))
+        simulation = BatchedSimulation(state, matrix, range(6), sizes.sets)
         together = simulation.lost(*zip(*rows))
         assert together == [simulation.lost([one], [two], [three])[0] for one, two, three in rows]
         ends.update(together)
@@ -156,11 +164,11 @@ def test_failures_without_capacity_on_any_node_are_not_tolerated() -> None:
         for number, memory in enumerate((room // 2, room - room // 2 - 100)):
             one = Instance(f"i{node}-{number}", Backend(memory), Disks("rbd", 1, [1]))
             state.place(one, (node,))
-        queue = Queue(Rules("strict", None))
+        queue = Queue(Rules("strict", None), EVERYWHERE)
         queue.start(state.primaries[node].values())
         leaving.append(queue.leaving())
     simulation = BatchedSimulation(
-        state, Kernels(state, [(3, 0)], 0.0).matrix(), range(3), range(3)
+        state, Kernels(state, [(3, 0)], 0.0).matrix(), range(3), [range(3)]
     )
     assert simulation.lost(alone(range(3)), leaving, [None] * 3) == [True] * 3
 
@@ -171,7 +179,7 @@ def test_extended_queue_requires_the_amounts_of_a_new_one() -> None:
         chance = Random(seed)
         rules = Rules("strict", None)
         held = [newcomer(chance, number) for number in range(chance.randrange(7))]
-        queue = Queue(rules)
+        queue = Queue(rules, EVERYWHERE)
         queue.start(held)
         for number in range(10, 16):
             one = newcomer(chance, number)
@@ -179,11 +187,11 @@ def test_extended_queue_requires_the_amounts_of_a_new_one() -> None:
             queue.leaving()
             queue.add(one)
             held.append(one)
-            again = Queue(rules)
+            again = Queue(rules, EVERYWHERE)
             again.start(held)
             assert queue.leaving() == again.leaving(), seed
             assert queue.required == again.required, seed
-            assert queue.taken((256, 512)) == again.taken((256, 512)), seed
+            assert queue.taken((256, 512, 0)) == again.taken((256, 512, 0)), seed
 
 
 def test_slots_of_nodes_are_the_sum_of_those_of_each_node() -> None:
@@ -192,6 +200,7 @@ def test_slots_of_nodes_are_the_sum_of_those_of_each_node() -> None:
     state = State(read_cluster(cluster(5, memory=3000, disk=9000), Reading(static_kvm_memory=0)))
     for number in range(72):
         state.place(newcomer(chance, number), (chance.randrange(5),))
-        for size in SIZES:
-            each = [slots_of_node(state, size, node, (0, 0)) for node in range(5)]
+        for memory, disk in SIZES:
+            size = memory, disk, 0
+            each = [slots_of_node(state, size, node, NOTHING) for node in range(5)]
             assert slots_of_nodes(state, size, range(5)) == tuple(map(sum, zip(*each))), number

@@ -12,7 +12,7 @@ from iallocator.model.state import State
 from iallocator.n1 import Rules
 from iallocator.n1.bounds import TargetCapacity
 from iallocator.n1.counting import CountedTolerance
-from iallocator.n1.slots import slots_of_node, slots_of_nodes
+from iallocator.n1.slots import NOTHING, slots_of_node, slots_of_nodes
 from iallocator.n1.tolerance import FailureTolerance
 from tests.builders import cluster, instance, rbd
 from tests.model.make import model_of
@@ -80,9 +80,9 @@ def test_slots_decrease_by_what_a_node_loses() -> None:
     Nodes with 10 MiB free have three slots of 3 MiB each; after 4 MiB are used, one has two slots.
     """
     state = State(model_of(cluster(4, memory=10)))
-    assert slots_of_nodes(state, (3, 0), (0, 1)) == (6, 2 * 7)
-    assert slots_of_node(state, (3, 0), 1, (0, 0)) == (3, 7)
-    assert slots_of_node(state, (3, 0), 1, (4, 0)) == (1, 3)
+    assert slots_of_nodes(state, (3, 0, 0), (0, 1)) == (6, 2 * 7)
+    assert slots_of_node(state, (3, 0, 0), 1, NOTHING) == (3, 7)
+    assert slots_of_node(state, (3, 0, 0), 1, (4, 0, 0)) == (1, 3)
 
 
 def on_fast(count: int) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from iallocator.model.state import State
 from iallocator.n1 import Failure, Rules, simulation
 from iallocator.n1.counting import GroupCounting
 from iallocator.n1.simulation import Simulation
-from iallocator.n1.slots import fits_into
 from iallocator.n1.tolerance import FailureTolerance
 from tests.builders import Json, allocate, cluster, instance
 
@@ -272,7 +271,7 @@ def test_counting_of_failures_together_equals_the_simulation(kind: str) -> None:
                 pairs = [(one, node) for one in SUPPLIES]
                 assert counting.not_tolerated_with(None, -1, [])[0].keys() <= open_ones.keys()
                 assert counting.not_tolerated_with(new, places[0], pairs)[1] == [*results.values()]
-                lost = any(counting.loses(one, fits_into(new), node) for one in SUPPLIES)
+                lost = any(counting.loses(one, counting.sizes.of(new), node) for one in SUPPLIES)
                 assert counting.certainly_lost(new, node) is lost, (seed, node)
                 with state.trial():
                     state.place(new, (node,))

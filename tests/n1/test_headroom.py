@@ -12,7 +12,6 @@ from iallocator.model.instance import Instance
 from iallocator.model.state import State
 from iallocator.n1 import Failure, Rules
 from iallocator.n1.counting import CountedTolerance, GroupCounting, Speculation
-from iallocator.n1.slots import fits_into
 from iallocator.wire.document import read_cluster
 from iallocator.wire.reading import Reading
 from tests.builders import cluster
@@ -21,6 +20,8 @@ from tests.seeds import seeds
 from .tight import Case, context_of, document, newcomer, tight, tolerates
 
 MODES = ("strict", "no-new")
+
+LABELLED = pytest.mark.parametrize("labelled", [False, True], ids=["", "labels"])
 
 
 def fitting(case: Case, new: Instance) -> list[int]:
@@ -51,12 +52,15 @@ def headroom_of(case: Case) -> CountedTolerance:
     return CountedTolerance(case.state, case.rules, watched(case))
 
 
+@LABELLED
 @pytest.mark.parametrize("mode", MODES)
-def test_headroom_result_on_a_placement_is_that_of_the_simulation(mode: str) -> None:
+def test_headroom_result_on_a_placement_is_that_of_the_simulation(
+    mode: str, labelled: bool
+) -> None:
     """The check by counting accepts a placement only if the simulation tolerates all failures."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(150, 700):
-        counts += results_checked_by_simulation(tight(seed, mode))
+        counts += results_checked_by_simulation(tight(seed, mode, labelled))
     assert min(counts[True], counts[False]) >= 5
 
 
@@ -97,15 +101,18 @@ def results_checked_by_simulation(case: Case) -> Counter[bool | None]:
     return counts
 
 
+@LABELLED
 @pytest.mark.parametrize("mode", MODES)
-def test_headroom_for_a_number_of_instances_is_true_for_all_placements(mode: str) -> None:
+def test_headroom_for_a_number_of_instances_is_true_for_all_placements(
+    mode: str, labelled: bool
+) -> None:
     """After as many instances as the headroom permits, every failure is tolerated.
 
     The instances are on any nodes. The updated values equal those of a new object.
     """
     promised = 0
     for seed in seeds(150, 700):
-        case, chance = tight(seed, mode), Random(seed)
+        case, chance = tight(seed, mode, labelled), Random(seed)
         if case.new.required_nodes > 1:
             continue
         groups = [group.index for group in case.cluster.groups]
@@ -127,11 +134,12 @@ def test_headroom_for_a_number_of_instances_is_true_for_all_placements(mode: str
     assert promised > 60
 
 
-def test_undecided_failures_are_those_that_counting_does_not_decide() -> None:
+@LABELLED
+def test_undecided_failures_are_those_that_counting_does_not_decide(labelled: bool) -> None:
     """Arrays and scalars find the same failures that counting does not decide."""
     seen: Counter[bool | None] = Counter()
     for seed in seeds(40, 300):
-        case, chance = tight(seed, "strict"), Random(seed)
+        case, chance = tight(seed, "strict", labelled), Random(seed)
         if case.new.required_nodes > 1:
             continue
         for group in case.cluster.groups:
@@ -150,18 +158,19 @@ def test_undecided_failures_are_those_that_counting_does_not_decide() -> None:
     assert min(seen.values()) >= 5
 
 
-def test_rejected_placements_are_those_with_a_failure_proved_not_tolerated() -> None:
+@LABELLED
+def test_rejected_placements_are_those_with_a_failure_proved_not_tolerated(labelled: bool) -> None:
     """Counting by the least slots finds placements that lose some failure, as single checks do."""
     seen: Counter[bool] = Counter()
     for seed in seeds(60, 300):
-        case = tight(seed, "strict")
+        case = tight(seed, "strict", labelled)
         if case.new.required_nodes > 1:
             continue
         for group in case.cluster.groups:
             counting = GroupCounting(case.state, case.rules, group, watched(case))
             if counting.intricate or not counting.counts(case.new):
                 continue
-            taken = fits_into(case.new)
+            taken = counting.sizes.of(case.new)
             nodes = [i for i in fitting(case, case.new) if i in group.nodes]
             for number, node in enumerate(nodes):
                 for other in nodes:
@@ -174,14 +183,17 @@ def test_rejected_placements_are_those_with_a_failure_proved_not_tolerated() -> 
     assert min(seen[True], seen[False]) >= 5
 
 
-def test_speculated_placements_are_accepted_as_far_as_the_simulation_confirms_them() -> None:
+@LABELLED
+def test_speculated_placements_are_accepted_as_far_as_the_simulation_confirms_them(
+    labelled: bool,
+) -> None:
     """Speculative placements are accepted up to the first one that the simulation rejects.
 
     After the simulation, N+1 is as before all speculative placements.
     """
     counts: Counter[bool] = Counter()
     for seed in seeds(200, 900):
-        case, chance = tight(seed, "strict"), Random(seed)
+        case, chance = tight(seed, "strict", labelled), Random(seed)
         nodes = fitting(case, case.new)
         if case.new.required_nodes > 1 or not nodes or len(case.cluster.groups) > 1:
             continue
@@ -241,12 +253,15 @@ def kept(case: Case, new: Instance, node: int) -> bool:
     return after.issuperset({one for one in before if one[0] in own})
 
 
+@LABELLED
 @pytest.mark.parametrize("mode", MODES)
-def test_headroom_with_undecided_failures_simulated_equals_the_simulation(mode: str) -> None:
+def test_headroom_with_undecided_failures_simulated_equals_the_simulation(
+    mode: str, labelled: bool
+) -> None:
     """If counting does not decide, the simulated result is correct, also after placements."""
     counts: Counter[bool | None] = Counter()
     for seed in seeds(100, 500, 1000):
-        case, chance = tight(seed, mode), Random(seed)
+        case, chance = tight(seed, mode, labelled), Random(seed)
         if case.new.required_nodes > 1:
             continue
         case.rules.units = {}

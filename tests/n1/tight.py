@@ -19,6 +19,9 @@ __all__ = ["SIZES", "Case", "alone", "context_of", "newcomer", "tight", "tolerat
 SIZES = [(128, 0), (128, 512), (256, 512), (512, 2048), (0, 512), (0, 0)]
 """MiB of memory and of disk that a new instance can have."""
 
+LABELS = ("ssd", "rack1", "big")
+"""The labels that nodes can have."""
+
 TEMPLATES = ("rbd", "rbd", "plain", "drbd", "drbd", "file", "diskless", "blockdev")
 
 
@@ -47,9 +50,28 @@ def context_of(document: Json, mode: str) -> Case:
     return Case(Context(found, settings), new)
 
 
-def tight(seed: int, mode: str) -> Case:
-    """Return the random case of `seed` with the N+1 mode `mode`."""
-    return context_of(document(Random(f"tight/{seed}")), mode)
+def tight(seed: int, mode: str, labelled: bool = False) -> Case:
+    """Return the random case of `seed` with the N+1 mode `mode`.
+
+    `labelled`: some instances may only be on nodes with a label.
+    """
+    found = document(Random(f"tight/{seed}"))
+    if labelled:
+        _add_labels(Random(f"labels/{seed}"), found)
+    return context_of(found, mode)
+
+
+def _add_labels(rng: Random, found: Json) -> None:
+    """Add labels to some nodes, and tags that require them, or their absence, to instances."""
+    nodes = found["nodes"]
+    for node in nodes.values():
+        node["tags"] = [*node.get("tags", ()), *(one for one in LABELS if rng.random() < 0.6)]
+    for one in (found["request"], *found["instances"].values()):
+        tag = rng.choice(LABELS)
+        has = [tag in nodes[name]["tags"] for name in one.get("nodes", ())]
+        kind = rng.choice(("must", "never"))
+        if rng.random() < 0.5 and all(here is (kind == "must") for here in has):
+            one["tags"] = [*one.get("tags", ()), f"iallocator:nodes:{kind}:{tag}"]
 
 
 def document(rng: Random) -> Json:
