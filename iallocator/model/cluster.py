@@ -390,6 +390,13 @@ class Cluster:
         """Set whether some node can reject `instance` by one of the `restrictions`."""
         instance.restricted = bool(instance.draws) or self.reach(instance) is not None
 
+    def presume_pools(self, instance: Instance) -> None:
+        """Set where a new `instance` can be, of which only the disk template is known."""
+        if self.storage is not None and self.storage.presume_new(instance):
+            for other in self.instances:
+                self.restrict(other)
+        self.restrict(instance)
+
     def access_words(self, instance: Instance, third: bool, brief: bool = False) -> str:
         """Return, in words, the access that a node must have to host `instance`.
 

@@ -183,6 +183,27 @@ class Storage:
         """Return the pools of `template` in all groups; None for a group that names no pool."""
         return {pools.get(template) for pools in self.by_group.values()}
 
+    def presume(self, instance: Instance, usual: Pool | None, anywhere: bool) -> bool:
+        """Set the pools of an instance if its disks and tags name none; return whether a pool is
+        new.
+
+        `usual`: the pool of its template, if disk parameters name one. `anywhere`: whether groups
+        have different pools for its template.
+        """
+        pools = () if anywhere else presumed(instance.template)
+        pools = pools if usual is None else (usual,)
+        draws = tuple((pool, instance.disk) for pool in pools if pool in self.measured)
+        instance.keep_in(pools, draws, any(pool[0] == EXTERNAL for pool in pools))
+        return usual is not None and self.state_pools(pools)
+
+    def presume_new(self, instance: Instance) -> bool:
+        """Set the pools of a new instance of which only the template is known; return whether a
+        pool is new.
+        """
+        usual = self.by_template(instance.template)
+        own = next(iter(usual)) if len(usual) == 1 else None
+        return self.presume(instance, own, anywhere=len(usual) > 1)
+
     def knows(self, pool: Pool) -> bool:
         """Return whether a node names this volume group, or lists all of its pools."""
         return pool in self.volume_groups or pool in self.named or self._listed

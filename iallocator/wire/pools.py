@@ -298,21 +298,20 @@ def _resolve(
     if not stated and kind.disk_key:
         names = [disk.get(kind.disk_key) for disk in disks]
         stated = tuple(dict.fromkeys((EXTERNAL, name) for name in names if name))
-    if not stated and usual is not None:
-        stated = (usual,)
-    pools = stated or (() if anywhere else presumed(instance.template))
-    external = any(pool[0] == EXTERNAL for pool in pools)
+    if not stated:
+        return storage.presume(instance, usual, anywhere)
+    external = any(pool[0] == EXTERNAL for pool in stated)
     amounts: dict[Pool, int] = {}  # MiB that the disks take in each pool, on each node
-    drawn = set(groups) if groups and storage.volume_groups else set(pools)
+    drawn = set(groups) if groups and storage.volume_groups else set(stated)
     if len(drawn) == 1 and not external:
         amounts[next(iter(drawn))] = instance.disk
-    elif pools and not external:
+    elif not external:
         beside = (instance.kind.metadata,) if instance.kind.metadata else ()
         sizes = [part for size in instance.disk_sizes for part in (size, *beside)]
         for pool, size in zip(groups, sizes):
             amounts[pool] = amounts.get(pool, 0) + size
     draws = tuple((pool, size) for pool, size in amounts.items() if pool in storage.measured)
-    instance.keep_in(pools, draws, external)
+    instance.keep_in(stated, draws, external)
     return storage.state_pools(stated)
 
 

@@ -487,14 +487,17 @@ class CapacityState:
 
         `newcomers` returns the instance at a position of the sequence; 0 is the next instance.
         """
-        if self._exact_ties:
+        if self._exact_ties or instance.draws:
             return None
+        reach = self.state.cluster.reach(instance)
         pair = instance.required_nodes == 2
         self._arrays = True
         groups: dict[int, list[int]] = {}
         for group, nodes in self.groups:
             rejected = self._rejected(group, instance)
-            taking = [node for node in nodes if node not in rejected]
+            taking = [
+                node for node in nodes if node not in rejected and (reach is None or node in reach)
+            ]
             if taking and (len(nodes) > 1 or not pair):
                 groups[group.index] = taking
         if any(self._limits_of[group] is not ALL_LIMITS for group in groups):
@@ -512,6 +515,7 @@ class CapacityState:
         """Return a new instance of `size`, with the name `name` and the order of `number`."""
         instance = size.instance(name, self._behaviour.counts_spindles_anywhere)
         instance.order = self._order(number)
+        self.state.cluster.presume_pools(instance)
         return instance
 
     def another(self, instance: Instance, number: int, name: str) -> Instance:
