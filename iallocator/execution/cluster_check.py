@@ -120,7 +120,7 @@ def expectations(transition: Json, before: Places) -> Json:
 
 
 def dead_nodes(head: Json) -> list[str]:
-    """Return the dead nodes of an execution, which it sets offline; `head`: that of its journal."""
+    """Return the dead nodes that an execution sets offline; `head`: the head of its journal."""
     marked = [one["node"] for one in head["transition"]["steps"] if one["kind"] == kinds.OFFLINE]
     return [name for name in marked if head["expected"][name]["offline"]]
 

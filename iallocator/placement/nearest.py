@@ -136,7 +136,7 @@ class RolesTested:
     def why_not_secondary(self, index: int, primary: int | None) -> Rejection | None:
         """Return the rejection of node `index` as the secondary of `primary`, or None.
 
-        `primary` None: any node of which `index` holds no secondaries yet.
+        `primary`: a node; None: any node of which `index` has no secondaries yet.
         """
         check: Check | None
         if self.results is None or self.results.secondaries is None:  # no primary was possible

@@ -225,7 +225,7 @@ class Restarts:
         return frozenset(used)
 
     def _certainly_fail(self, leaving: Sequence[FailedItem], targets: dict[int, list[int]]) -> bool:
-        """Return whether an item fits on no target, or all items need more memory than is free."""
+        """Return whether an item fits on no target, or all items together lack memory."""
         free = self._state.columns[MEMORY]
         if len(targets) == 1:
             (where,) = targets.values()

@@ -106,7 +106,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
 
 
 def read_instance(name: str, raw: Raw, reading: Reading, new: bool = False) -> Instance:
-    """Return the instance `name` in `raw`, without its nodes; `new`: it is from a request."""
+    """Return the instance `name` in `raw`, without its nodes; `new`: whether a request adds it."""
     sizes: list[int] = []
     spindles: int | None = 0  # of all disks; None if a disk names none
     for position, disk in enumerate(objects(raw, "disks", [])):

@@ -84,7 +84,8 @@ def _found(
 ) -> Iterator[Import]:
     """Yield the imports below the syntax node `above`.
 
-    `typing`: they are for the type checker only. `function`: the one that contains them.
+    `typing`: whether only the type checker executes these imports. `function`: the name of the
+    function that contains them, or "".
     """
     for node in ast.iter_child_nodes(above):
         if isinstance(node, ast.Import):

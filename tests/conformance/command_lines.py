@@ -570,7 +570,7 @@ def _bundled(words: Sequence[str]) -> list[str]:
 
 
 def _loads(rng: Random) -> str:
-    """Return loads of instances, few lines of them wrong, or answers of monitoring daemons."""
+    """Return a file of loads of instances, often with a wrong line, or a list in JSON."""
     if rng.random() < 0.3:
         return rng.choice(["[]", "{}", "x", "", "[1]", "[{}]", '[{"node":"node01","reports":[]}]'])
     lines = [f"inst{number} {rng.choice([0, 0.5, 2])} 1 1 1" for number in range(rng.randint(0, 5))]

@@ -1,4 +1,4 @@
-"""Compare the programs with the names of htools with the original ones."""
+"""Compare the programs with the names of htools with htools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .documents import KINDS, document
 from .htools import LAUNCHER, ours, theirs
 
 EXACT = ("hail", "harep", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace")
-"""Programs with output that is byte-equal to that of the original."""
+"""Programs with output that is byte-equal to that of htools."""
 
 
 installed = pytest.mark.skipif(shutil.which("hbal") is None, reason="htools are not installed")
@@ -36,7 +36,7 @@ installed = pytest.mark.skipif(shutil.which("hbal") is None, reason="htools are 
 @installed
 @pytest.mark.parametrize("program", EXACT)
 def test_most_command_lines_give_the_output_of_the_original(program: str) -> None:
-    """For most command lines, a program has streams, status and files of the original.
+    """For most command lines, a program has streams, status and files of htools.
 
     Rare ties, and the N+1 rule of Ganeti 3.1, differ.
     """
@@ -64,7 +64,7 @@ def graph_case(seed: int, *options: str) -> Case:
 @installed
 @pytest.mark.parametrize("options", [(), ("--offline-maintenance",)], ids=" ".join)
 def test_hroller_colours_as_the_original(options: tuple[str, ...]) -> None:
-    """`hroller` prints the graph, the three colourings and the groups of the original."""
+    """`hroller` prints the graph, the three colourings and the groups of htools."""
     for seed in seeds(8, 60):
         one = graph_case(seed, *options)
         assert ours(one) == theirs(one), seed
@@ -73,7 +73,7 @@ def test_hroller_colours_as_the_original(options: tuple[str, ...]) -> None:
 @installed
 @pytest.mark.parametrize("option", ["--node-tags=x", "-Gnothing"])
 def test_hroller_without_nodes_fails_as_the_original(option: str) -> None:
-    """`hroller` without nodes prints a message and ends with status 1, as the original."""
+    """`hroller` without nodes prints a message and ends with status 1, as htools do."""
     one = graph_case(0, option)
     assert ours(one) == theirs(one)
     assert ours(one).status == 1
@@ -81,7 +81,7 @@ def test_hroller_without_nodes_fails_as_the_original(option: str) -> None:
 
 @installed
 def test_hsqueeze_chooses_mostly_as_the_original() -> None:
-    """`hsqueeze` chooses mostly the nodes of the original.
+    """`hsqueeze` chooses mostly the nodes of htools.
 
     Several groups, an unknown master, and failed instances can lead to other nodes.
     """
@@ -109,7 +109,7 @@ default|128,1,256,1,1,1|128,1,256,1,1,1;900,8,9000,16,8,12|ext|4.0|32.0
 )
 @pytest.mark.parametrize("level", ["1", "9"])
 def test_hsqueeze_powers_on_nodes_as_the_original(words: str, level: str) -> None:
-    """`hsqueeze` powers nodes on as the original, even if all nodes do not reach the target."""
+    """`hsqueeze` powers nodes on as htools do, even if all nodes do not reach the target."""
     arguments = ("-t", "c.data", "--minimal-resources", level, "--target-resources", level)
     one = Case("hsqueeze", (*arguments, *words.split()), {"c.data": FULL})
     assert ours(one) == theirs(one)
@@ -145,7 +145,7 @@ def test_hsqueeze_leaves_one_node_on_if_the_master_is_unknown() -> None:
     ],
 )  # fmt: skip
 def test_command_line_is_read_as_by_the_original(words: str) -> None:
-    """Programs have the messages, statuses and completion words of the original ones."""
+    """Programs have the messages, statuses and completion words of htools."""
     program, *arguments = words.split()
     one = Case(program, tuple(arguments), {})
     assert ours(one) == theirs(one)
@@ -169,7 +169,7 @@ MEASURED = [json.dumps([{"node": f"n{k}", "reports": [REPORT]} for k in range(n)
 )
 @pytest.mark.parametrize("options", ["", "--ignore-dynu"])
 def test_loads_of_instances_are_read_as_by_the_original(loads: str, options: str) -> None:
-    """Programs read loads of instances as the original ones, and report wrong lines."""
+    """Programs read loads of instances as htools do, and report wrong lines."""
     files = graph_case(1).files | {"loads": loads}
     one = Case("hbal", ("-t", "c.data", "-U", "loads", "-l", "0", *options.split()), files)
     assert ours(one) == theirs(one)
@@ -182,7 +182,7 @@ def test_loads_of_instances_are_read_as_by_the_original(loads: str, options: str
                 "--mond --mond-xen"],
 )  # fmt: skip
 def test_measured_loads_are_read_as_by_the_original(answers: str, options: str) -> None:
-    """Programs read measured loads as the original ones, and report wrong files.
+    """Programs read measured loads as htools do, and report wrong files.
 
     Without --mond, the file has no effect.
     """
@@ -195,7 +195,7 @@ def test_measured_loads_are_read_as_by_the_original(answers: str, options: str) 
 @installed
 @pytest.mark.parametrize("words", ["-vvvv", "-v -v -l 0", "-e Infinity", "-l -1", "--max-cpu 0x1"])
 def test_hbal_prints_details_as_the_original(words: str) -> None:
-    """`hbal -vvvv` lists the state of each node as the original does."""
+    """`hbal -vvvv` lists the state of each node as htools do."""
     one = Case("hbal", ("-t", "c.data", *words.split()), graph_case(2).files)
     assert ours(one) == theirs(one)
 
@@ -204,7 +204,7 @@ def test_hbal_prints_details_as_the_original(words: str) -> None:
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"request": {}}'])
 @pytest.mark.parametrize("program", ["hbal", "hinfo", "hspace"])
 def test_wrong_document_is_reported_as_by_the_original(program: str, content: str) -> None:
-    """`hail -I` reports an error in its document with the words of the original."""
+    """`hail -I` reports an error in its document with the words of htools."""
     one = Case(program, ("-I", "request.json"), {"request.json": content})
     assert ours(one) == theirs(one)
 
@@ -212,7 +212,7 @@ def test_wrong_document_is_reported_as_by_the_original(program: str, content: st
 @installed
 @pytest.mark.parametrize("kind", KINDS)
 def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
-    """`hail -v` prints the output of the original on both streams."""
+    """`hail -v` prints the output of htools on both streams."""
     for seed in seeds(2, 20):
         one = hail_case(json.dumps(document(seed, kind)), "-v")
         assert ours(one) == theirs(one), seed
@@ -221,7 +221,7 @@ def test_hail_answers_and_reports_as_the_original(kind: str) -> None:
 @installed
 @pytest.mark.parametrize("words", ["-t c.data -p", "--simulate p,4,100g,16g,8 -S saved", "-t no"])
 def test_hail_answers_for_another_cluster_as_the_original(words: str) -> None:
-    """`hail` with a cluster option uses that cluster, not the message's, as the original."""
+    """`hail` with a cluster option uses that cluster, not the message's, as htools do."""
     one = hail_case(json.dumps(document(1, "allocate")), *words.split())
     one.files["c.data"] = cluster_text(Random("another cluster"))
     assert ours(one) == theirs(one)
@@ -236,7 +236,7 @@ def test_hail_answers_for_another_cluster_as_the_original(words: str) -> None:
     ],
 )  # fmt: skip
 def test_hail_reports_a_malformed_message_as_the_original(message: str) -> None:
-    """`hail` reports a malformed message with the words and the status of the original."""
+    """`hail` reports a malformed message with the words and the status of htools."""
     one = hail_case(message)
     assert ours(one) == theirs(one)
 
@@ -254,7 +254,7 @@ def test_hail_reports_a_malformed_message_as_the_original(message: str) -> None:
     ],
 )  # fmt: skip
 def test_hail_reports_a_wrong_request_as_the_original(kind: str, changes: Json) -> None:
-    """`hail` reports a wrong or missing value in a request with the original's message."""
+    """`hail` reports a wrong or missing value in a request with the message of htools."""
     message = document(1, kind)
     for key, value in changes.items():
         message["request"].pop(key)
@@ -270,7 +270,7 @@ WRONG: Any = (None, "x", -1.5, [], ["x"], [{}], {}, {"x": 1})
 @installed
 @pytest.mark.parametrize("part", ["groups", "nodes", "instances", "info", "ndparams", "beparams"])
 def test_wrong_answer_of_rapi_is_reported_as_by_the_original(part: str) -> None:
-    """A wrong answer of RAPI is reported with the words of the original program of htools."""
+    """A wrong answer of RAPI is reported with the words of htools."""
     rng = Random(part)
     parts = {"ndparams": "nodes", "beparams": "instances"}
     for _ in range(seeds(3, 100).stop):
@@ -293,7 +293,7 @@ def test_wrong_answer_of_rapi_is_reported_as_by_the_original(part: str) -> None:
 @installed
 @pytest.mark.parametrize("program", ["hbal", "hroller", "hsqueeze", "hscan", "hail"])
 def test_file_that_cannot_be_written_is_reported_as_by_the_original(program: str) -> None:
-    """A file that cannot be written is reported in the words of the original program."""
+    """A file that cannot be written is reported in the words of htools."""
     files = {"c.data": FULL, "r.json": json.dumps(document(1, "allocate"))}
     files |= {f"rapi/{name}.json": json.dumps(value) for name, value in rapi_answers().items()}
     words = {
@@ -316,7 +316,7 @@ def test_file_that_cannot_be_written_is_reported_as_by_the_original(program: str
     ],
 )  # fmt: skip
 def test_output_before_a_file_that_cannot_be_written_is_that_of_the_original(words: str) -> None:
-    """`hspace` prints the original's output before a file that cannot be written."""
+    """`hspace` prints the output of htools before a file that cannot be written."""
     folders = {f"{name}/file": "" for name in ("folder.original", "folder", "saved.standard")}
     program, *options = words.split()
     one = Case(program, ("-tc.data", *options), {"c.data": FULL, **folders})
@@ -340,7 +340,7 @@ g|63488,2,522240,1,1,1|63488,2,522240,1,1,1;65000,4,1048576,16,8,8;31744,1,26112
 @installed
 @pytest.mark.parametrize("words", ["", "--disk-template drbd -p", "-v -v -v"])
 def test_hspace_prints_spindles_of_exclusive_storage_as_the_original(words: str) -> None:
-    """`hspace` prints spindles in sizes, resources and efficiency as the original."""
+    """`hspace` prints spindles in sizes, resources and efficiency as htools do."""
     one = Case("hspace", ("-t", "c.data", *words.split()), {"c.data": EXCLUSIVE})
     assert "SPN" in theirs(one).out
     assert ours(one) == theirs(one)
@@ -349,7 +349,7 @@ def test_hspace_prints_spindles_of_exclusive_storage_as_the_original(words: str)
 @installed
 @pytest.mark.parametrize("part", ["nodegroups", "nodes", "instances", "ndparams", "ipolicy"])
 def test_hail_reports_a_wrong_member_as_the_original(part: str) -> None:
-    """`hail` reports a missing or wrong member with the words of the original."""
+    """`hail` reports a missing or wrong member with the words of htools."""
     whole = document(0, "relocate")
     inner = {"ndparams": "nodes", "ipolicy": "nodegroups"}
     name = next(iter(whole[inner.get(part, part)]))
@@ -477,7 +477,7 @@ DAMAGED = (
 @installed
 @pytest.mark.parametrize("text", DAMAGED)
 def test_error_in_a_text_file_has_the_message_of_the_original(text: str) -> None:
-    """An error in a text file has the words of the original program of htools, and status 1."""
+    """An error in a text file has the words of htools, and status 1."""
     one = Case("hbal", ("-t", "c.data"), {"c.data": text})
     original = theirs(one)
     assert original.status == 1

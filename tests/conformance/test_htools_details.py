@@ -1,4 +1,4 @@
-"""Compare details of the programs of htools with the originals: N+1, loads, reasons, formats."""
+"""Compare details of the programs of htools with those of htools: N+1, loads, reasons, formats."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def full_node(free: int, secondary: int, primary: int) -> str:
 def test_full_node_passes_n1_as_with_the_original(
     words: str, free: int, held: tuple[int, int]
 ) -> None:
-    """Programs find the nodes and groups that violate N+1 as the originals do.
+    """Programs find the nodes and groups that violate N+1 as htools do.
 
     A node without a reserve needs no free memory.
     """
@@ -63,7 +63,7 @@ def test_full_node_passes_n1_as_with_the_original(
 
 @installed
 def test_only_nodes_that_pass_n1_are_checked_for_the_policy() -> None:
-    """`hcheck` checks the ratios of a policy only on nodes that pass N+1, as the original does."""
+    """`hcheck` checks the ratios of a policy only on nodes that pass N+1, as htools do."""
     rows = "n1|1000|0|0|1000|1000|1|N|u|1||N|0|1|1.0\nn2|1000|0|1000|1000|1000|4|N|u|1||N|0|1|1.0"
     lines = "i1|500|10|5|running|Y|n1|n2|drbd||1|-\ni2|500|10|5|running|Y|n2|n1|drbd||1|-"
     text = f"g|u|preferred||\n\n{rows}\n\n{lines}\n\n\n"
@@ -79,7 +79,7 @@ def test_only_nodes_that_pass_n1_are_checked_for_the_policy() -> None:
 def test_primary_fails_n1_at_equality_once_a_secondary_is_replaced(
     free: int, options: str, down: str
 ) -> None:
-    """`hbal` decides as the original whether a node with just the reserved memory free fails N+1.
+    """`hbal` decides as htools do whether a node with just the reserved memory free fails N+1.
 
     The result changes when an instance of the node gets another secondary.
     """
@@ -167,7 +167,7 @@ g|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd|4.0|32.0
     ids=["dos", "bom", "blank at end", "letters", "digits", "twice", "cut", "more"],
 )  # fmt: skip
 def test_unusual_text_is_read_as_by_the_original(words: str, text: str) -> None:
-    """Programs accept and reject byte order marks, blanks, and ends of lines as the originals."""
+    """Programs accept and reject byte order marks, blanks, and ends of lines as htools do."""
     program, *options = words.split()
     one = Case(program, ("-t", "c.data", *options), {"c.data": text})
     assert ours(one) == theirs(one)
@@ -177,7 +177,7 @@ def test_unusual_text_is_read_as_by_the_original(words: str, text: str) -> None:
 @pytest.mark.parametrize("words", ["-v", "-v -v", "-v -v -v"])
 @pytest.mark.parametrize("kind", ["allocate", "relocate", "node-evacuate", "multi-allocate"])
 def test_hail_prints_the_data_of_the_cluster_as_the_original(kind: str, words: str) -> None:
-    """`hail -v -v` prints groups, nodes and instances with the values of the original."""
+    """`hail -v -v` prints groups, nodes and instances with the values of htools."""
     for seed in seeds(4, 100):
         files = {"request.json": json.dumps(document(seed, kind))}
         one = Case("hail", (*words.split(), "request.json"), files)
@@ -204,7 +204,7 @@ def test_hail_prints_the_data_of_another_cluster_as_the_original(words: str) -> 
 @installed
 @pytest.mark.parametrize("spec", ["", "p", "p,2,1g,1g", "p,2,1g,1g,1,1,True,1", "p,2,,1g,1"])
 def test_short_simulations_are_rejected_as_by_the_original(spec: str) -> None:
-    """`hspace` counts the fields of a simulation as the original does: an empty text has none."""
+    """`hspace` counts the fields of a simulation as htools do: an empty text has none."""
     one = Case("hspace", ("--simulate", spec), {})
     assert ours(one) == theirs(one)
 
@@ -212,7 +212,7 @@ def test_short_simulations_are_rejected_as_by_the_original(spec: str) -> None:
 @installed
 @pytest.mark.parametrize("program", ["hbal", "hinfo", "hspace", "hail"])
 def test_text_that_is_not_utf8_is_reported_as_by_the_original(program: str, tmp_path: Path) -> None:
-    """Programs name the file with an invalid byte sequence in the words of the originals."""
+    """Programs name the file with an invalid byte sequence in the words of htools."""
     path = tmp_path / "c.data"
     path.write_bytes(PLAIN.replace("i1|", "ì1|").encode("latin-1"))
     request = [] if program != "hail" else ["request.json"]
@@ -228,7 +228,7 @@ def test_text_that_is_not_utf8_is_reported_as_by_the_original(program: str, tmp_
     "loads", ["i1 Infinity 1 1 1\n", "i1 NaN 1 1 1\n", "i1 1e9 1 1 12345678.125\n"]
 )
 def test_extreme_loads_are_printed_as_by_the_original(words: str, loads: str) -> None:
-    """With infinite and very large loads, hbal and hcheck write what the original writes."""
+    """With infinite and very large loads, hbal and hcheck write what htools write."""
     program, *options = words.split()
     files = {"c.data": PLAIN, "loads": loads}
     one = Case(program, ("-t", "c.data", "-U", "loads", *options), files)
@@ -288,7 +288,7 @@ def test_loads_are_those_of_whole_names(program: str, loads: str) -> None:
 @installed
 @pytest.mark.parametrize("kind", ["relocate", "node-evacuate", "change-group"])
 def test_hail_words_its_reasons_as_the_original(kind: str) -> None:
-    """`hail` rejects a request with the reasons of the original, in its words.
+    """`hail` rejects a request with the reasons of htools, in their words.
 
     The reasons concern each node, the last pair of nodes, or missing groups.
     """
@@ -346,7 +346,7 @@ g3|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd|4.0|32.0
     ],
 )  # fmt: skip
 def test_several_groups_are_printed_as_by_the_original(words: str) -> None:
-    """Programs print several groups as the originals do.
+    """Programs print several groups as htools do.
 
     Groups without nodes keep their numbers. Lists of instances and nodes have positions.
     """
@@ -373,7 +373,7 @@ def test_uuid_with_a_hyphen_is_quoted_as_by_the_original() -> None:
     ],
 )  # fmt: skip
 def test_simulated_exclusive_storage_has_no_free_spindles_as_with_the_original(words: str) -> None:
-    """Instances with disks do not fit on simulated exclusive storage, as in the original htools."""
+    """Instances with disks do not fit on simulated exclusive storage, as in htools."""
     options = ("--simulate", "p,4,100g,16g,8,4,True", *words.split())
     one = Case("hspace", options, {})
     assert ours(one) == theirs(one)
@@ -383,7 +383,7 @@ def test_simulated_exclusive_storage_has_no_free_spindles_as_with_the_original(w
 @pytest.mark.parametrize("words", ["p,1,1g,1g,8", "p,2,1g,1g,8 -O node-01-001 -O node-01-002"])
 @pytest.mark.parametrize("template", ["drbd", "plain"])
 def test_too_few_nodes_are_reported_as_by_the_original(words: str, template: str) -> None:
-    """Programs report too few nodes as the original: an instance with a secondary requires two."""
+    """Programs report too few nodes as htools do: an instance with a secondary requires two."""
     options = ("--simulate", *words.split(), "--disk-template", template)
     one = Case("hspace", options, {})
     assert ours(one) == theirs(one)
@@ -392,7 +392,7 @@ def test_too_few_nodes_are_reported_as_by_the_original(words: str, template: str
 @installed
 @pytest.mark.parametrize("number", [710072, 710082])
 def test_hsqueeze_divides_moves_into_sets_as_the_original(number: int) -> None:
-    """`hsqueeze` divides moves into sets of jobs as the original; the last set is the largest."""
+    """`hsqueeze` divides moves into sets of jobs as htools do; the last set is the largest."""
     one = case(number, "hsqueeze")._replace(arguments=("-t", "cluster.data", "-C", "-v"))
     assert ours(one) == theirs(one)
 
@@ -400,7 +400,7 @@ def test_hsqueeze_divides_moves_into_sets_as_the_original(number: int) -> None:
 @installed
 @pytest.mark.parametrize("ratio", ["1000000000.0", "0.05", "12345678.5", "32"])
 def test_ratios_of_policies_are_written_as_by_the_original(ratio: str) -> None:
-    """Ratios of policies are printed as by the original htools.
+    """Ratios of policies are printed as by htools.
 
     Very large and very small ratios have an exponent.
     """
@@ -436,14 +436,14 @@ def alike_nodes(seed: int) -> str:
 @installed
 @pytest.mark.parametrize("seed", [2, 11, 16, 20, 30])
 def test_hbal_chooses_between_equal_scores_as_the_original(seed: int) -> None:
-    """Of moves with scores that differ by rounding only, `hbal` makes that of the original."""
+    """Of moves with scores that differ by rounding only, `hbal` makes that of htools."""
     one = Case("hbal", ("-t", "c.data", "-l", "8"), {"c.data": alike_nodes(seed)})
     assert ours(one) == theirs(one)
 
 
 @installed
 def test_hbal_prints_sums_after_commands_as_the_original() -> None:
-    """`hbal -vvv -C` prints the free amounts after the commands, as the original."""
+    """`hbal -vvv -C` prints the free amounts after the commands, as htools do."""
     one = Case("hbal", ("-t", "c.data", "-vvv", "-C"), {"c.data": alike_nodes(2)})
     assert ours(one) == theirs(one)
 
@@ -453,7 +453,7 @@ def test_hbal_prints_sums_after_commands_as_the_original() -> None:
     "status", ["running", "ERROR_up", "ERROR_down", "ERROR_nodedown", "ERROR_wrongnode"]
 )
 def test_commands_fail_over_instances_that_do_not_run_as_the_original(status: str) -> None:
-    """`hbal -C` migrates instances that run, and fails others over, as the original."""
+    """`hbal -C` migrates instances that run, and fails others over, as htools do."""
     text = alike_nodes(2).replace("|running|", f"|{status}|")
     one = Case("hbal", ("-t", "c.data", "-C"), {"c.data": text})
     assert "gnt-instance" in theirs(one).out
@@ -486,9 +486,9 @@ htools:migration:kvm
     ],
 )  # fmt: skip
 def test_hroller_moves_and_fails_as_the_original(words: str) -> None:
-    """`hroller` ignores migration tags, and saves the cluster as read, as the original does.
+    """`hroller` ignores migration tags, and saves the cluster as read, as htools do.
 
-    Its errors are those of the original.
+    Its errors are those of htools.
     """
     one = Case("hroller", ("-t", "c.data", *words.split()), {"c.data": MIGRATING})
     assert ours(one) == theirs(one)
@@ -500,7 +500,7 @@ def test_hroller_moves_and_fails_as_the_original(words: str) -> None:
               "hinfo --static-kvm-node-memory=512", "hbal --exclude-instances=nothing"],
 )  # fmt: skip
 def test_cluster_of_a_message_is_read_as_by_the_original(words: str) -> None:
-    """With -I, the cluster of an allocator message is read as by the original of htools."""
+    """With -I, the cluster of an allocator message is read as by htools."""
     message = {**document(810046, "allocate"), "instances": {}}
     for number, node in enumerate(message["nodes"].values()):
         node["free_memory"] = node.get("total_memory", 0) - 1024 * number
@@ -523,7 +523,7 @@ def test_hail_saves_new_instances_and_networks_in_the_order_of_the_original() ->
 @installed
 @pytest.mark.parametrize("kind", ["allocate", "multi-allocate"])
 def test_hail_reports_a_missing_network_as_the_original(kind: str) -> None:
-    """`hail` reports that the only group lacks a network with the words of the original."""
+    """`hail` reports that the only group lacks a network with the words of htools."""
     message = document(810015, kind)
     message["nodegroups"] = dict(list(message["nodegroups"].items())[:1])
     uuid = next(iter(message["nodegroups"]))
@@ -555,7 +555,7 @@ def drained_nodes(count: int, capacity: int) -> str:
 @installed
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_hroller_moves_instances_in_the_order_of_the_original(count: int) -> None:
-    """`hroller` moves instances off several nodes in the order of the original.
+    """`hroller` moves instances off several nodes in the order of htools.
 
     If the capacity does not suffice for all, the instances without a target are equal, too.
     """
@@ -570,7 +570,7 @@ def test_hroller_moves_instances_in_the_order_of_the_original(count: int) -> Non
 
 @installed
 def test_master_with_unknown_amounts_is_offline_as_with_the_original() -> None:
-    """A node with "?" for an amount is offline, so it is no master node, as in the original."""
+    """A node with "?" for an amount is offline, so it is no master node, as in htools."""
     text = drained_nodes(2, 1).replace("|90000|80000|8|M|", "|90000|?|8|M|")
     one = Case("hroller", ("-t", "c.data"), {"c.data": text})
     assert ours(one) == theirs(one)
@@ -596,7 +596,7 @@ def test_command_lines_have_every_option_of_a_program(program: str) -> None:
 @installed
 @pytest.mark.parametrize("option", ["-v", "--ignore-soft-errors"])
 def test_hbal_reports_nodes_that_violate_the_policy_as_the_original(option: str) -> None:
-    """`hbal` says how it continues if nodes exceed a ratio of the policy, as the original."""
+    """`hbal` says how it continues if nodes exceed a ratio of the policy, as htools do."""
     text = alike_nodes(2).replace("|1|running|", "|90|running|")
     one = Case("hbal", ("-t", "c.data", "-l1", option), {"c.data": text})
     assert "policy-violating" in theirs(one).out
@@ -606,7 +606,7 @@ def test_hbal_reports_nodes_that_violate_the_policy_as_the_original(option: str)
 @installed
 @pytest.mark.parametrize("words", ["hbal -Ssaved", "hsqueeze -Ssaved", "hspace -Ssaved -l3"])
 def test_changed_nodes_are_saved_without_free_spindles_as_by_the_original(words: str) -> None:
-    """A saved file lacks the free spindles of nodes with other instances, as in the original."""
+    """A saved file lacks the free spindles of nodes with other instances, as in htools."""
     program, *options = words.split()
     text = alike_nodes(2).replace("|N|0|1|1.0\n", "|N|7|1|1.0\n")
     one = Case(program, ("-t", "c.data", *options), {"c.data": text})
@@ -617,7 +617,7 @@ def test_changed_nodes_are_saved_without_free_spindles_as_by_the_original(words:
 @installed
 @pytest.mark.parametrize("status", ["running", "ERROR_up", "ERROR_down", "ERROR_wrongnode"])
 def test_list_of_instances_marks_those_that_run_as_the_original(status: str) -> None:
-    """`--print-instances` marks the instances that run, as the original."""
+    """`--print-instances` marks the instances that run, as htools do."""
     text = alike_nodes(2).replace("|running|", f"|{status}|", 2)
     one = Case("hinfo", ("-t", "c.data", "--print-instances"), {"c.data": text})
     assert ours(one) == theirs(one)
@@ -626,7 +626,7 @@ def test_list_of_instances_marks_those_that_run_as_the_original(status: str) -> 
 @installed
 @pytest.mark.parametrize("words", ["hail -v", "hinfo -I"])
 def test_repeated_member_is_read_without_a_remark_as_by_the_original(words: str) -> None:
-    """A member that an object has twice is read without a remark, as by the original programs."""
+    """A member that an object has twice is read without a remark, as by htools."""
     text = json.dumps({**document(1, "allocate"), "instances": {}})
     program, option = words.split()
     twice = text.replace('"version": 2', '"version": 2, "cluster_name": "other"', 1)
@@ -644,7 +644,7 @@ def test_repeated_member_is_read_without_a_remark_as_by_the_original(words: str)
     ],
 )  # fmt: skip
 def test_rare_command_line_gives_the_output_of_the_original(program: str, number: int) -> None:
-    """Rare command lines have the output of the original.
+    """Rare command lines have the output of htools.
 
     They are about full nodes without a reserve, groups without a rebooted node, the order of peers,
     the policy of a text file, and missing networks of groups that are all unallocable.
@@ -687,7 +687,7 @@ def reboots(states: str, pairs: str, free: str = "", disk: str = "") -> str:
 @pytest.mark.parametrize("words", ["--print-moves", "--offline-maintenance --print-moves"])
 def test_full_evacuation_fails_over_all_nodes_first_as_the_original(text: str, words: str) -> None:
     """`hroller --full-evacuation` fails over all instances of a group of nodes, or reports an
-    error; then it divides the group by secondaries, as the original does.
+    error; then it divides the group by secondaries, as htools do.
     """
     options = ("-t", "c.data", "-f", "--full-evacuation", *words.split())
     one = Case("hroller", options, {"c.data": text})
@@ -696,7 +696,7 @@ def test_full_evacuation_fails_over_all_nodes_first_as_the_original(text: str, w
 
 @installed
 def test_full_evacuation_names_two_nodes_for_each_instance() -> None:
-    """`hroller --full-evacuation` names two nodes; the original names one node twice.
+    """`hroller --full-evacuation` names two nodes; htools name one node twice.
 
     The instance has an offline node and a drained one, from which another instance leaves.
     """
@@ -730,7 +730,7 @@ def offline_between(number: int) -> Case:
 
 @installed
 def test_hroller_moves_instances_off_offline_nodes_in_the_order_of_the_original() -> None:
-    """`hroller` moves instances off online and offline nodes in the order of the original."""
+    """`hroller` moves instances off online and offline nodes in the order of htools."""
     for number in seeds(12, 100):
         one = offline_between(number)
         assert ours(one) == theirs(one), number
@@ -742,7 +742,7 @@ def test_hroller_moves_instances_off_offline_nodes_in_the_order_of_the_original(
 def test_hspace_places_equal_instances_in_the_order_of_the_original(
     words: str, template: str
 ) -> None:
-    """`hspace` chooses between places with equal scores as the original does, by rounding."""
+    """`hspace` chooses between places with equal scores as htools do, by rounding."""
     simulated = ("--simulate", "p,7,20g,4g,8", "--simulate", "p,3,40g,8g,4")
     one = Case("hspace", (*words.split(), "--disk-template", template, *simulated), {})
     assert ours(one) == theirs(one)

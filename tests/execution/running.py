@@ -57,7 +57,7 @@ class Running:
         self.path = ""
 
     def answer(self, method: str, arguments: list[Any]) -> Any:
-        """Return the answer to one LUXI call, or to the query that it stands for."""
+        """Return the answer of the simulated master daemon to the LUXI call `method`."""
         output = self.interfere(method)
         if output is not None:
             return output

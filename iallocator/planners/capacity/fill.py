@@ -213,9 +213,10 @@ class Rejections:
         return True
 
     def alike(self, size: Size, reason: str, every: bool) -> int:
-        """Return how many further steps down in the amount of `reason` are rejected as `size` is.
+        """Return how many of the next smaller sizes are rejected for the reasons of `size`.
 
-        Only steps that can be decided at little cost are counted: there may be more.
+        Each of them has one step less of the resource of `reason`. Only sizes that can be checked
+        at little cost are counted, so there may be more.
         """
         self._pause -= 1
         if self._pause > 0:

@@ -166,8 +166,8 @@ class _Program:
         """Return an upper bound of the number of new instances, from memory alone.
 
         Whichever node fails, all new instances must then run on the other nodes of its group, and
-        so must the present instances of the node. Each of these that is not smaller than a new
-        instance takes the place of one.
+        so must the present instances of the node. Each present instance that has at least the
+        memory of a new instance takes the place of a new instance.
         """
         size, state = self._first.memory, self._site.state
         if not (size and self._first.uses_memory):

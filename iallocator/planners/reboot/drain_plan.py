@@ -785,7 +785,7 @@ class DrainPlanner:
         drain: DrainPlan,
         ask: Callable[[Sequence[int]], MoveResult],
     ) -> tuple[list[Steps], str]:
-        """Return the steps to the best of `targets`, and why there are none, or "".
+        """Return the steps to the best of `targets` and ""; without steps, [] and the reason.
 
         With `SearchOptions.tight`, return the steps to each possible target, beginning with the
         node with the least free memory. With `careful`, only targets that keep N+1 are possible.

@@ -255,8 +255,9 @@ def planned(document: Json, *words: str) -> Json:
 
 
 def balance(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
-    """Check that each state of a plan is legal, no move of the last state gains, the bound is
-    true.
+    """Check a plan of `balance`: each state is legal, and no single move improves the last one.
+
+    The bound in the plan must not exceed the lowest score of all placements.
     """
     rules, where = Rules(document), homes_of(document)
     mode = rng.choice(("off", "off", "no-worse", "no-new", "strict"))

@@ -357,7 +357,7 @@ class Rules:
     ) -> int:
         """Return how many of the instances of `ways` can go to one of their places, in any order.
 
-        `leaving`: those that are on their nodes before.
+        `leaving`: the instances that are on their nodes in `where` at first.
         """
         most = 0
         for order in permutations(ways):

@@ -170,7 +170,7 @@ def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[st
 
 
 def _factor(one: Floats, other: Floats) -> float:
-    """Return the factor by which vector `other` gives `one`; 0 if there is no such factor."""
+    """Return the factor that turns vector `other` into `one`; 0 if there is no such factor."""
     place = int(np.abs(other).argmax())
     if not one[place] or not other[place]:
         return 0.0
