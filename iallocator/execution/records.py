@@ -301,8 +301,8 @@ def route_deviation(jobs: Sequence[Job], places: Places) -> str:
 def _steps_done(jobs: Sequence[Job], places: Places, opcodes_done: int) -> int:
     """Return how many steps of the `jobs` of one instance are done, by the places of the instance.
 
-    `opcodes_done`: how many opcodes of the first job succeeded. It decides if the instance is on
-    these nodes after several of the steps.
+    `opcodes_done`: how many opcodes of the first job succeeded. This number decides if the instance
+    has its present nodes after several of the steps.
     """
     steps = [step for job in jobs for step in job.steps]
     known, left = 0, opcodes_done

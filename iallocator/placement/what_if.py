@@ -118,7 +118,7 @@ class WhatIf:
         """Return the amounts of node `index` before and after it becomes the secondary of
         `primary`.
 
-        `primary` None: any node of which `index` holds no secondaries yet.
+        `primary`: a node; None: any node of which `index` has no secondaries yet.
         """
         before = self._view(index)
         peers = 0 if primary is None else self._peers[index].get(primary, 0)

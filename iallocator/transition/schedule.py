@@ -150,7 +150,7 @@ class _Search:
         return waited
 
     def advance(self, progress: _Progress, waited: Collection[int]) -> None:
-        """Do all steps that cannot prevent others.
+        """Do all ready steps that cannot prevent other steps.
 
         The steps are done in rounds; the steps of a round can run at the same time. `waited`: the
         steps for which something has changed since they were tested last. All other ready steps

@@ -34,7 +34,7 @@ PLACES = [
 
 
 def names(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
-    """Yield the names that statements define; those in classes have the class before them."""
+    """Yield the names that statements define; names in a class begin with the name of the class."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield prefix + node.name

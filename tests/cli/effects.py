@@ -75,7 +75,7 @@ def measured(document: Json) -> str:
 
 
 def measuring(document: Json, *words: str) -> dict[str, Effect]:
-    """Return the effects of the options for monitoring daemons, which read reports from files."""
+    """Return option -> its effect, for the options that read reports of monitoring daemons."""
     files = {"mond.json": measured(document), "none.json": "[]"}
     reported = "--mond-data={folder}/mond.json"
     return {

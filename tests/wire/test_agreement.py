@@ -60,7 +60,10 @@ def no_constant(name: str) -> None:
 
 
 def damageable(age: str, kind: str) -> list[Path]:
-    """Return the paths of a document to damage: all for the first type, else the request."""
+    """Return the paths to the values of a document that a test may damage.
+
+    For the first type of request, they are all values; for other types, those of the request.
+    """
     found = (
         path for path in paths(base(age, kind)) if path[-1] not in UNREAD and path[:2] not in ALIKE
     )

@@ -108,7 +108,7 @@ class SetsFound:
         interacting: InteractingNodes | None = None,
         alone: Iterable[Failure] = (),
     ) -> None:
-        """Count the pairs that do not interact; `alone` has the failure of each single node."""
+        """Count the pairs of nodes that do not interact; `alone`: the failures of single nodes."""
         self._online = online
         self._interacting = interacting
         self._checked: dict[int, dict[int, Failure]] = {}  # not tolerated, by first and last node

@@ -22,7 +22,7 @@ REASON = "FailCount"
 
 
 def scenario(most: list[int], have: list[int], template: str = "rbd", **members: object) -> Json:
-    """Return nodes that permit `most` primaries and have `have`, with enough memory."""
+    """Return nodes with enough memory that permit at most `most` primaries, and have `have` now."""
     residents = {}
     for k, count in enumerate(have):
         for number in range(count):
