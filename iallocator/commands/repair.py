@@ -90,7 +90,7 @@ class Repaired(Result):
         return self._work.transition()
 
     def facts(self, medium: str) -> Json:
-        """Return whether the text shows jobs; for the page, the health before and after repair.
+        """Return for the text whether it shows jobs; for the page, the health before and after.
 
         The health is examined as far as the time limit allows.
         """

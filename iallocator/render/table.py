@@ -184,7 +184,7 @@ class Table:
     def _narrowed(
         self, widths: Sequence[int], cells: Sequence[Sequence[str]], part: Sequence[int], most: int
     ) -> list[int]:
-        """Return `widths` of the columns `part`, reduced to a line of `most` if possible.
+        """Return `widths` of the columns `part`, reduced to `most` characters in all if possible.
 
         `cells` are those of each column of the table, its title first.
         """

@@ -67,7 +67,7 @@ FIRST = "iallocator.process"
 
 
 def test_imports_are_inside_functions_only_at_the_boundaries() -> None:
-    """An import inside a function is at a boundary."""
+    """An import inside a function loads a slow library, or what only some runs or files need."""
     wrong = [
         f"{first}, inside a function at no boundary: move it to the top of the module"
         for first, targets in _late()
@@ -85,7 +85,7 @@ def _late() -> Iterator[tuple[Import, set[str]]]:
 
 
 def _at_boundary(first: Import, targets: set[str]) -> bool:
-    """Return whether the import of `targets` is at a boundary."""
+    """Return whether a function may import `targets`: only some runs or files load them."""
     module = first.module
     return (
         module == FIRST

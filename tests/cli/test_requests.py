@@ -106,7 +106,7 @@ def test_allocate_without_capacity_reports_reasons(tmp_path: Path) -> None:
 
 
 def test_allocate_without_network_names_group_and_instance(tmp_path: Path) -> None:
-    """An allocation without a group in the network has hail's message."""
+    """If no group has the network of the instance, `info` has hail's message."""
     request = allocate(document(), "web", nics=[{"network": "net-blue"}])
     request["nodegroups"]["uuid-rack2"] = group("rack2", networks=["net-blue"])
     response = respond(request, tmp_path)

@@ -1,4 +1,4 @@
-"""Compare the programs with the names of htools with htools."""
+"""Compare the programs of this project that are named like those of htools with the latter."""
 
 from __future__ import annotations
 

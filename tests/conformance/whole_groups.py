@@ -304,7 +304,7 @@ def _case(rng: Random, kind: str, counts: Sequence[int], most: int, down: float)
 
 
 def _too_full(rng: Random, case: Case) -> Case:
-    """Return the cluster; sometimes a few nodes have more instances than memory."""
+    """Return the cluster; sometimes the instances of a few nodes need too much memory."""
     if rng.random() < 0.3:
         machines = [one._replace(memory=int(one.memory * 0.8)) for one in case.machines]
         return case._replace(machines=machines)

@@ -253,7 +253,7 @@ def test_instance_that_would_violate_a_soft_limit_elsewhere_keeps_its_node() -> 
 @pytest.mark.parametrize("after", ["stay", "balance"])
 @pytest.mark.parametrize("seed", seeds(3, 12))
 def test_drawn_campaigns_keep_all_limits(seed: int, after: str) -> None:
-    """Random campaigns keep all limits, which code apart from the planner checks."""
+    """Random campaigns keep all limits; the test checks them without code of the planner."""
     document = drawn(seed, KINDS[seed % len(KINDS)])
     words = ("--force", "--json", "--verify-plan", f"--after={after}")
     done = run("maintain", *words, stdin=as_bytes(document))

@@ -116,7 +116,7 @@ FULL = {f"i{k}": rbd("node1", memory=1000) for k in range(8)}
 
 
 def test_squeeze_powers_on_standby_nodes_by_priority() -> None:
-    """`squeeze` powers on standby nodes by number, then those without; others stay off.
+    """`squeeze` powers on standby nodes by the numbers in their tags, then those without one.
 
     Nodes that are offline for other reasons are not powered on.
     """

@@ -103,7 +103,7 @@ def _lowest(document: Json) -> float:
 
 
 def test_optimal_batch_ends_with_the_lowest_sum_of_score_and_penalties() -> None:
-    """No choice of nodes costs less, and the reported violations have their penalties."""
+    """With --optimal, no other nodes for a batch cost less; violations have their penalties."""
     better = with_penalty = 0
     for seed in range(24):
         document = _batch(seed)

@@ -63,7 +63,7 @@ def test_arrival_waits_for_one_departure_that_is_enough() -> None:
 
 
 def test_arrival_waits_for_both_departures_if_it_needs_them() -> None:
-    """An arrival that needs two departures depends on both, with resource and node."""
+    """An arrival that needs two departures depends on both; its reason names resource and node."""
     held = [machine("a", (0,), 9), machine("b", (1,), 5), machine("c", (1,), 5)]
     found = plan(make_cluster(3, held), {"a": (1,), "b": (2,), "c": (2,)})
     assert found.steps[-1].after == [1, 2]

@@ -24,7 +24,7 @@ def scenario(count: int = 6) -> Json:
 
 
 def allocation() -> None:
-    """Check that the sum favours nodes with many cpus, and that all forms of the score agree."""
+    """Check that the toy statistic favours nodes with many cpus, in each form of the score."""
     for count, template in product((6, 80), TEMPLATES):
         request = allocate(scenario(count), memory=100, disk_template=template)
         (best,) = respond(request, "--n1=off")["solutions"][:1]

@@ -180,7 +180,7 @@ def score_tags(rng: Random, names: list[str], home: str = "") -> list[str]:
 
 
 def _scores(rng: Random, kinds: Kinds, names: list[str], home: str = "") -> list[str]:
-    """Return the tags of `score_tags`, if they are among the `kinds` of constraints."""
+    """Return random tags with scores and stickiness; [] if `kinds` do not include them."""
     return score_tags(rng, names, home) if "stickiness" in kinds else []
 
 
