@@ -696,7 +696,7 @@ def test_full_evacuation_fails_over_all_nodes_first_as_the_original(text: str, w
 
 @installed
 def test_full_evacuation_names_two_nodes_for_each_instance() -> None:
-    """`hroller --full-evacuation` names two nodes; htools name one node twice.
+    """`hroller --full-evacuation` names both nodes of an instance; that of htools names one twice.
 
     The instance has an offline node and a drained one, from which another instance leaves.
     """

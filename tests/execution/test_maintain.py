@@ -32,7 +32,7 @@ MEMORY = 2048
 
 @pytest.fixture(autouse=True)
 def _no_pauses(quick_returns: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the pauses of campaigns, too."""
+    """Shorten the pauses between two queries of a boot id, in addition to those of executions."""
     monkeypatch.setattr("iallocator.execution.node_work.BOOT_ID_INTERVAL", 0.01)
 
 

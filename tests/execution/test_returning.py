@@ -24,7 +24,7 @@ CONNECTIONS = ("luxi", "rapi")
 
 @pytest.fixture(autouse=True)
 def _no_pauses(quick_returns: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the pauses of queries, too."""
+    """Skip the pauses between two queries of a job, in addition to those of executions."""
     monkeypatch.setattr("iallocator.execution.queue_access.pause", lambda seconds: None)
 
 

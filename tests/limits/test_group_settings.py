@@ -51,7 +51,7 @@ def moved(document: Json, *options: str) -> dict[str, list[str]]:
 def test_failover_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """A failover violates soft limits only in the group with the setting.
+    """A failover violates soft limits only in the group with the tag to ignore them.
 
     The secondary has no free cpus, which is a soft limit.
     """
@@ -64,7 +64,7 @@ def test_failover_ignores_soft_limits_only_in_the_group_with_the_setting(
 def test_shared_move_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """A move on shared storage violates soft limits only in the group with the setting."""
+    """A move on shared storage ignores soft limits only in a group with the tag for that."""
     made = scenario(tagged=tagged)
     for name, home in (("a", "node1"), ("b", "node3")):
         made["instances"][name] = rbd(home, memory=512)
@@ -76,7 +76,7 @@ def test_shared_move_ignores_soft_limits_only_in_the_group_with_the_setting(
 def test_change_of_group_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, names: tuple[str, ...]
 ) -> None:
-    """`change-group` violates soft limits only in a target group with the setting."""
+    """`change-group` violates soft limits only in a target group with the tag to ignore them."""
     made = scenario(tagged=tagged, groups=3)
     for number in (2, 3):
         made["instances"][f"more{number}"] = instance(f"node{2 * number - 1}", **BUSY)
@@ -103,7 +103,7 @@ def batch(made: Json, wanted: tuple[tuple[str, str], ...], **members: Any) -> Js
 def test_batch_ignores_soft_limits_only_in_the_group_with_the_setting(
     tagged: str, wanted: tuple[tuple[str, str], ...]
 ) -> None:
-    """A batch violates soft limits only in the group with the setting.
+    """A batch violates soft limits only in the group with the tag to ignore them.
 
     Each instance needs five cpus, more than any node provides.
     """

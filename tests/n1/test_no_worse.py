@@ -171,7 +171,7 @@ def test_packing_with_disk_leaves_out_items_that_fit_by_memory_alone() -> None:
 
 
 def test_packing_with_a_ceiling_only_decides_if_it_is_kept() -> None:
-    """Packing with a limit of cost only proves that the limit cannot be kept.
+    """Packing with a limit of cost decides whether the limit can be kept, and nothing else.
 
     Three items of more than half a bin are packed into two bins: one must be left out.
     """

@@ -34,7 +34,7 @@ def filled(seed: int, kind: str, n1: str, searches: bool = True) -> CapacityRepo
 
 
 def placed(report: CapacityReport, kind: str) -> list[Home]:
-    """Return the instances that the standard size placed, in the form of the brute force."""
+    """Return the placed instances of the standard size, in the form of the brute force."""
     assert report.standard is not None
     return [
         Home(one.instance.name, one.size.memory, one.size.disk, 1, TEMPLATES[kind][1], one.nodes)

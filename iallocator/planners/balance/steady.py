@@ -519,7 +519,7 @@ class _Loads:
         return [index for k, index in enumerate(self.scope) if high[k]]
 
     def _caution(self, state: State) -> Floats:
-        """Return the share of its cpus that is added to the load of each node as a precaution."""
+        """Return for each node the share of its cpus that is added to its load as a precaution."""
         if not self.short:
             return np.zeros(len(self.scope))
         variance = self._expected(state, self.profiles[0]).variance

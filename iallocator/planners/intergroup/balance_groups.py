@@ -215,12 +215,12 @@ class _Item:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of its members."""
+        """Return the names of the instances of this item."""
         return [one.name for one in self.members]
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Return the attributes that decide on which nodes its members may be."""
+        """Return the attributes of the item that decide on which nodes its instances may be."""
         return tuple(
             (one.as_primary, one.pools, one.requires, one.template) for one in self.members
         )

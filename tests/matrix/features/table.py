@@ -55,17 +55,17 @@ class Feature:
     name:
         The name in the table.
     kinds:
-        The kinds of tested instances for which it can decide.
+        The kinds of tested instances for which the fact can decide.
     split:
-        Whether it is a property of groups, so that `best` and `next` are in different ones.
+        Whether the fact is a property of groups: then `best` and `next` are in different groups.
     rival:
-        Whether it decides between two instances of a request.
+        Whether the fact decides between two instances of a request.
     expect:
-        `AWAY`, `HERE`, `WAITS`, `FAILS_OVER` or `STAYS`.
+        The effect of the fact: `AWAY`, `HERE`, `WAITS`, `FAILS_OVER` or `STAYS`.
     nowhere:
-        Whether it excludes `next`, too.
+        Whether the fact excludes the node `next`, in addition to `best`.
     build:
-        The generator.
+        Returns a generator: its first step prepares a scenario, the second one adds the fact.
     """
 
     name: str
