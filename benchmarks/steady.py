@@ -314,7 +314,7 @@ class Rule(Policy):
 
 
 class ProxLB(Rule):
-    """Policy of ProxLB: while two nodes differ by more than 10 %, the closest instance moves."""
+    """Policy of ProxLB: instances move while the loads of two nodes differ by more than 10 %."""
 
     def choose(
         self,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Placement = tuple[Any, tuple[int, ...]]
     """A score and node indices, primary first.
 
-    A lower score is better. Scores of the kernel are numbers, rounded to `DECIMALS`.
+    A lower score is better. Scores of the kernel are numbers, rounded to `SCORE_DECIMALS`.
     """
 
     NodeBest = tuple[bool, Any, tuple[int, ...]]

@@ -261,6 +261,8 @@ def test_dashboard_and_alerts_use_metrics_that_exist() -> None:
 
 SHORT = "This page is short. It has two sentences.\n"
 
+UNKNOWN = "no_such_" + "name"
+
 LONG = "This sentence has far too many words, " + "and goes on, " * 9 + "and never ends.\n"
 
 
@@ -289,6 +291,8 @@ def found(folder: Path, name: str, text: str) -> str:
         ("a.py", 'X = 1\n"""Whoever asks."""\n', '2: "Whoever"'),
         ("a.py", "X = 1  # who knows\n", '1: "who"'),
         ("a.py", 'X = "who"\n', ""),
+        ("a.py", 'def f():\n    """Call `f`, `blocks` or ``g``."""\n', ""),
+        ("a.py", f'"""A module.\n\nSee `f.{UNKNOWN}`.\n"""\nf = 1\n', "3: no module contains the"),
     ],
 )
 def test_text_with_a_discouraged_form_is_reported(

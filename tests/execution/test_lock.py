@@ -84,7 +84,7 @@ def test_directory_of_locks_follows_the_environment_only_where_it_is_the_users_o
 ) -> None:
     """$XDG_RUNTIME_DIR is used for locks only if it belongs to the effective user.
 
-    After `su`, the variable may still name the directory of another user.
+    After ``su``, the variable may still name the directory of another user.
     """
     user = OTHER if os.geteuid() == 0 else os.geteuid()
     monkeypatch.setattr("iallocator.execution.lock.os.geteuid", lambda: user)
