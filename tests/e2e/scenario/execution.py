@@ -173,6 +173,13 @@ def _restarted(run: Runner, execution: Execution) -> None:
     run.cluster.master.run(DAEMONS, "start", "ganeti-luxid")
 
 
+def restart_master(run: Runner) -> None:
+    """Restart the daemons of Ganeti that answer clients and execute jobs."""
+    for daemon in ("ganeti-luxid", "ganeti-wconfd"):
+        run.cluster.master.run(DAEMONS, "stop", daemon)
+        run.cluster.master.run(DAEMONS, "start", daemon)
+
+
 def _rapi_killed(run: Runner, execution: Execution) -> None:
     run.arrange("sh", "-c", _KILL, "/var/run/ganeti/ganeti-rapi.pid")
     run.arrange(DAEMONS, "start", "ganeti-rapi")

@@ -27,7 +27,7 @@ from scenario.carrying_out import (
     lines_of,
 )
 from scenario.creation import add
-from scenario.execution import allow_rapi
+from scenario.execution import allow_rapi, restart_master
 from scenario.reading import program
 from scenario.runner import Runner
 
@@ -202,9 +202,7 @@ def _killed_while_a_node_reboots(run: Runner) -> None:
 
     campaign.again()
     campaign.wait_for("confirmed")
-    for daemon in ("ganeti-luxid", "ganeti-wconfd"):
-        run.cluster.master.run(DAEMONS, "stop", daemon)
-        run.cluster.master.run(DAEMONS, "start", daemon)
+    restart_master(run)
     status, *_ = campaign.end()
     wrong = [] if status == 0 else campaign.completed()
     wrong += list(_wrong(run, campaign, nodes))

@@ -15,7 +15,7 @@ from scenario.carrying_out import (
     queued,
 )
 from scenario.creation import add
-from scenario.execution import allow_rapi, forget_disks
+from scenario.execution import allow_rapi, forget_disks, restart_master
 from scenario.extras import VERIFY
 from scenario.power import OOB, POWER, simulated_power
 from scenario.reading import program
@@ -53,6 +53,7 @@ def rescuing(run: Runner) -> None:
     with simulated_power(_BOOTS, boots, fails):
         _by_hand(run)
         _through_rapi(run)
+        _disturbed(run)
         _watched(run)
 
 
@@ -157,6 +158,47 @@ def _through_rapi(run: Runner) -> None:
     run.arrange("gnt-node", "modify", "--node-parameters=oob_program=default", dead)
 
 
+def _disturbed(run: Runner) -> None:
+    """Let a job fail, restart the master daemon, and let another person move an instance."""
+    _, two, dead = _with_mirrored_instances(run)
+    run.arrange("gnt-node", "modify", f"--node-parameters=oob_program={OOB}", dead)
+    (POWER / dead).unlink(missing_ok=True)
+    role = _candidate(run, dead)
+    _cut(run, dead)
+    full = run.cluster.nodes[two].path(f"{NODE_STATE}/lvcreate-fails")
+    full.touch()
+    execution = Execution(run, THROUGH_LUXI, "rescue-disturbed", "rescue")
+    execution.begin(dead)
+    execution.wait_for("accepted")
+    restart_master(run)
+    status, found, err = execution.end()
+    failed = [job["description"] for job in found.get("jobs", ()) if job["state"] == "failed"]
+    wrong = list(problems(run, status, found, False)) if found else [err[-1500:]]
+    wrong += [] if failed else [f"no job failed, status {status}: {err[-800:]}"]
+    run.record("a job of a rescue fails, and the master daemon restarts", wrong)
+
+    full.unlink()
+    moved = instance(_MIRRORED[2])
+    before = run.cluster.instances()[moved].nodes
+    done = run.cluster.gnt("gnt-instance", "migrate", "--force", moved)
+    there = run.cluster.instances()[moved].nodes
+    wrong = [] if there == before[::-1] else [f"{moved} is on {there}: {done.output[-600:]}"]
+    for _ in range(_CALLS):
+        status, found, err = execution.resumed()
+        if found.get("complete"):
+            break
+    wrong += list(problems(run, status, found, True)) if found else [err[-1500:]]
+    here = {name: one.nodes for name, one in run.cluster.instances().items()}
+    wrong += [f"{name} is on {here[instance(name)]}" for name in _MIRRORED
+              if dead in here[instance(name)]]  # fmt: skip
+    wrong += [] if here[moved] == there else [f"{moved} was moved to {here[moved]}"]
+    run.record("resumed, the rescue is complete, while another person moves an instance", wrong)
+
+    run.record("the node comes back after that", _back(run, dead, role, name="disturbed"))
+    _remove(run, *_MIRRORED)
+    run.arrange("gnt-node", "modify", "--node-parameters=oob_program=default", dead)
+
+
 def _remove(run: Runner, *names: str) -> None:
     """Remove instances, also if a dead node does not know their disks any more."""
     words = ("gnt-instance", "remove", "--force", "--ignore-failures", "--shutdown-timeout=0")
@@ -165,14 +207,16 @@ def _remove(run: Runner, *names: str) -> None:
 
 
 def _back(
-    run: Runner, node: str, role: str, connection: Words = THROUGH_LUXI, words: Words = ()
-) -> list[str]:
+    run: Runner, node: str, role: str, connection: Words = THROUGH_LUXI, words: Words = (),
+    name: str = "",
+) -> list[str]:  # fmt: skip
     """Bring a node back with `rescue --return`; return the problems.
 
-    `role`: what `_candidate` returned before the rescue. `words`: further options.
+    `role`: what `_candidate` returned before the rescue. `words`: further options. `name`: a part
+    of the name of the journal.
     """
     through = "rapi" if connection == THROUGH_RAPI else "luxi"
-    execution = Execution(run, connection, f"back-{node}-{through}", "rescue")
+    execution = Execution(run, connection, f"back{name}-{node}-{through}", "rescue")
     execution.begin(node, "--return", "--assume-offline", *words)
     status, found, err = execution.end()
     if through == "rapi":  # it cannot power the node on: a person confirms that

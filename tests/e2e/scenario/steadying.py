@@ -9,12 +9,15 @@ from vcluster.layout import FIRST_GROUP, NODE_STATE, instance
 from vcluster.node import ENVIRONMENT, Done
 
 from scenario.carrying_out import THROUGH_LUXI, THROUGH_RAPI, USER, Execution, Words, problems
-from scenario.execution import CROWD, allow_rapi, crowd
+from scenario.execution import CROWD, allow_rapi, crowd, restart_master
 from scenario.reading import program
 from scenario.runner import Runner
 
 _SAMPLES = ("01T01:00", "01T07:00", "01T13:00", "01T19:00")
 """Times of the rounds before the first one that may move instances, in January 2026."""
+
+_CALLS = 6
+"""How often an execution is resumed: on a busy machine, Ganeti's own calls time out."""
 
 _BUSY = "1.6 0 0 0"
 """The loads of each instance in the file for ``-U``: cpus, and no other load."""
@@ -35,6 +38,7 @@ def steadying(run: Runner) -> None:
     run.cluster.master.path(f"{NODE_STATE}/busy").write_text(text, encoding="utf-8")
     for connection in (THROUGH_LUXI, THROUGH_RAPI):
         _rounds(run, connection)
+    _disturbed(run)
     run.drop(*CROWD)
 
 
@@ -127,3 +131,42 @@ def _rounds(run: Runner, connection: Words) -> None:
     listed = [one["instance"] for one in document["moves"] if one["planned"]]
     wrong = [] if sorted(listed) == sorted(moved) and document["regrets"] == 0 else [done.output]
     run.record(f"history lists the moves as planned, through {rounds.through}", wrong)
+
+
+def _disturbed(run: Runner) -> None:
+    """Let a job fail, restart the master daemon, and let another person move an instance."""
+    crowd(run)
+    rounds = _Rounds(run, THROUGH_LUXI)
+    rounds.history = f"{NODE_STATE}/loads-disturbed"
+    for moment in _SAMPLES:
+        rounds.ask("balance", "-L", *rounds.words(moment))
+    first, _, third = run.nodes_of(FIRST_GROUP)
+    full = run.cluster.nodes[third].path(f"{NODE_STATE}/lvcreate-fails")
+    full.touch()
+    execution = Execution(run, THROUGH_LUXI, "steady-disturbed")
+    execution.begin(*rounds.words("02T03:00"))
+    execution.wait_for("accepted")
+    restart_master(run)
+    status, found, err = execution.end()
+    failed = [job for job in found.get("jobs", ()) if job["state"] == "failed"]
+    wrong = list(problems(run, status, found, False))
+    wrong += [] if failed else [f"no job failed, status {status}: {err[-800:]}"]
+    run.record("a job of a round fails, and the master daemon restarts", wrong)
+
+    full.unlink()
+    moved = [move["instance"] for move in execution.document["moves"]]
+    other = next(name for name in map(instance, CROWD) if name not in moved)
+    done = run.cluster.gnt("gnt-instance", "migrate", "--force", other)
+    here = run.cluster.instances()[other].nodes
+    wrong = [] if here[0] == first else [f"{other} is on {here}: {done.output[-600:]}"]
+    for _ in range(_CALLS):
+        status, found, err = execution.resumed()
+        if found.get("complete"):
+            break
+    wrong += list(problems(run, status, found, True)) if found else [err[-1500:]]
+    run.record("resumed, the moves are made, while another person moves an instance", wrong)
+
+    _, again, why = rounds.execute("02T03:30", "disturbed-next")
+    wrong = [f"{name} moves again" for name in again if name in (*moved, other)]
+    wrong += [] if why.startswith(("no move gains", "the caps")) else [why]
+    run.record("moved instances stay in the next round, also that of the other person", wrong)
