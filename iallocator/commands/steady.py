@@ -18,7 +18,7 @@ from iallocator.errors import UsageError, many
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.lock import ClusterLock
 from iallocator.execution.queue_access import open_queue, runs
-from iallocator.model.cluster import set_cpu_loads
+from iallocator.model.cluster import set_loads
 from iallocator.model.instance import UNIT_LOAD
 from iallocator.planners.balance.steady import (
     LoadSample,
@@ -180,11 +180,22 @@ class SteadyRound:
             own.nightly_moves, own.hours, own.rest_days, own.overload, own.nodes_offline,
         )  # fmt: skip
         self.policy = SteadyPolicy(limits, samples, obstacle=_obstacle(own))
-        series = self.policy.series(cluster.instances)
-        means = self.policy.profile(series, now).loads.mean(axis=1)
-        set_cpu_loads(
-            cluster, {one.name: float(mean) for one, mean in zip(cluster.instances, means)}
+        means = [self._means(resource) for resource in range(len(UNIT_LOAD))]
+        set_loads(cluster, dict(zip((one.name for one in cluster.instances), zip(*means))))
+
+    def _means(self, resource: int) -> list[float]:
+        """Return for each instance the mean of the profile of its load, for the score."""
+        samples, instances = self.policy.samples, self._cluster.instances
+        if not any(
+            measured.load[resource]
+            for sample in samples for measured, _ in sample.instances.values() if measured
+        ):  # fmt: skip
+            return [0.0] * len(instances)
+        series = self.policy.series(instances, resource)
+        means: list[float] = (
+            self.policy.profile(series, self.policy.now).loads.mean(axis=1).tolist()
         )
+        return means
 
     def ended(self, done: GroupPlans) -> GroupPlans:
         """Add the sample and the planned moves to the history; return the completed plan.

@@ -25,6 +25,8 @@ class Life:
     ----------
     places:
         The node of each instance; instances that begin on the first node are busy.
+    other:
+        Name of an instance -> its memory load, if it has one.
     tags:
         Name of an instance -> its tag.
     """
@@ -33,6 +35,7 @@ class Life:
         self.folder = folder
         self.places = {f"i{k:02}": NODES[k % 4] for k in range(16)}
         self.busy = {name: 1.6 if node == "node1" else 0.6 for name, node in self.places.items()}
+        self.other: dict[str, float] = {}
         self.offline: set[str] = set()
         self.tags: dict[str, str] = {}
         self.memory = 16384
@@ -44,7 +47,8 @@ class Life:
         cluster.write_text(self._cluster(), encoding="utf-8")
         wave = 1 + 0.2 * math.sin(hours / 24 * 2 * math.pi)
         loads.write_text(
-            "".join(f"{name} {load * wave:.4f} 0 0 0\n" for name, load in self.busy.items()),
+            "".join(f"{name} {load * wave:.4f} {self.other.get(name, 0)} 0 0\n"
+                    for name, load in self.busy.items()),
             encoding="utf-8",
         )
         moment = (BEGIN + timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
@@ -467,3 +471,15 @@ def test_more_samples_in_an_hour_do_not_count_more(life: Life, minutes: int) -> 
         return float(plan["steady"]["groups"][0]["deviation"])
 
     assert deviation(minutes) == pytest.approx(deviation(60), rel=0.02)
+
+
+def test_score_uses_the_history_of_all_loads(life: Life) -> None:
+    """The score of a round counts memory loads as the history gives them, not the last sample."""
+    life.day()
+    words = ("--overload=2", "--least-history=168")
+    calm = life.round(24.2, *words)["scores"]["before"]
+    life.other = {"i00": 4.0}
+    surge = life.round(24.4, *words)["scores"]["before"]
+    for hours in range(25, 73):
+        lasting = life.round(hours, *words)["scores"]["before"]
+    assert calm < surge < calm + 0.3 * (lasting - calm)

@@ -307,14 +307,17 @@ class SteadyPolicy:
             name in names or len(names) < caps[period] for period, names in self.counted.items()
         )
 
-    def series(self, instances: Sequence[Instance]) -> Floats:
-        """Return cpu loads, samples × instances; NaN if unknown, or if the vcpus were different."""
+    def series(self, instances: Sequence[Instance], resource: int = 0) -> Floats:
+        """Return loads, samples × instances; NaN if unknown, or if the vcpus were different.
+
+        `resource`: the position in `Measured.load`; by default cpu.
+        """
         loads = np.full((len(self.samples), len(instances)), np.nan)
         for row, sample in enumerate(self.samples):
             for column, one in enumerate(instances):
                 measured = sample.instances.get(one.name, (None, ()))[0]
                 if measured is not None and measured.vcpus == one.vcpus:
-                    loads[row, column] = measured.load[0]
+                    loads[row, column] = measured.load[resource]
         return loads
 
     def profile(self, series: Floats, until: float) -> Profile:
