@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LASTING", "TREND", "TREND_NOTE", "allocation_map", "capacity", "gain_of", "gained_in",
-    "lasting_of", "trend_rows", "trend_title",
+    "lasting_of", "trend_remarks", "trend_rows", "trend_title",
 ]  # fmt: skip
 
 CAPACITY_FILLINGS = (("tiered", "Tiered"), ("standard", "Standard"))
@@ -144,9 +144,22 @@ def _trend(trend: Json, page: Page) -> None:
         table.add(*row)
     page.table(table)
     page.say(TREND_NOTE, tone="faint")
+    for remark in trend_remarks(trend):
+        page.say(remark)
+
+
+def trend_remarks(trend: Json) -> Iterator[str]:
+    """Yield why a group has no forecast, and which resource is used up before a group is full."""
     for one in trend["groups"]:
         if one["reason"]:
-            page.say(f"{one['group']}: {one['reason']}")
+            yield f"{one['group']}: {one['reason']}"
+        sooner = one.get("used_up_sooner")
+        if sooner:
+            yield (
+                f"{one['group']}: {sooner['resource']} is used up on {sooner['date']}, before that "
+                "day: the instances differ from the standard size (--standard-alloc, "
+                "--disk-template)"
+            )
 
 
 def _purchases(purchases: list[Json], page: Page) -> None:

@@ -130,6 +130,27 @@ def test_resource_that_is_short_decides(tmp_path: Path) -> None:
     assert group["per_day"] == pytest.approx(100 / 1024)
 
 
+def test_other_resource_that_is_used_up_sooner_is_named(tmp_path: Path) -> None:
+    """If instances differ from the standard size, another resource may be used up before the day.
+
+    Disk is short for the standard instances. The disks of existing instances do not grow, but their
+    memory does.
+    """
+    document = nodes(instances=4)
+    free = sum(one["free_memory"] for one in document["nodes"].values())
+    words = ("--disk-template=plain", "--n1=off", "--standard-alloc=60g,256m,1")
+    rows = growing(128)
+    (group,) = forecast(document, record(tmp_path / "history", rows), *words)["trend"]["groups"]
+    assert (group["resource"], group["full"]) == ("disk", None)
+    date = f"{NOW + timedelta(days=free / 128):%Y-%m-%d}"
+    assert group["used_up_sooner"] == {"resource": "memory", "date": date}
+    given = ("capacity", "--forecast", f"--history={tmp_path / 'history'}", AT, *SIZE, *words)
+    text = " ".join(run(*given, stdin=as_bytes(document)).stdout.decode().split())
+    assert f"default: memory is used up on {date}" in text
+    (group,) = forecast(nodes(), tmp_path / "history", "--n1=off")["trend"]["groups"]
+    assert (group["resource"], group["used_up_sooner"]) == ("memory", None)
+
+
 def test_each_group_and_all_together_have_a_day(tmp_path: Path) -> None:
     """The forecast has a day for each group, and one for all groups together."""
     document = cluster({"east": 2, "west": 2}, cpus=64)

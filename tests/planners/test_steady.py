@@ -47,8 +47,10 @@ class Life:
         cluster.write_text(self._cluster(), encoding="utf-8")
         wave = 1 + 0.2 * math.sin(hours / 24 * 2 * math.pi)
         loads.write_text(
-            "".join(f"{name} {load * wave:.4f} {self.other.get(name, 0)} 0 0\n"
-                    for name, load in self.busy.items()),
+            "".join(
+                f"{name} {load * wave:.4f} {self.other.get(name, 0)} 0 0\n"
+                for name, load in self.busy.items()
+            ),
             encoding="utf-8",
         )
         moment = (BEGIN + timedelta(hours=hours)).isoformat().replace("+00:00", "Z")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from iallocator.model.columns import DISK, MEMORY
 from iallocator.planners.capacity.trend import LEAST_DAYS, LEAST_POINTS, trend_of
 from iallocator.units import DAY
 
@@ -150,7 +151,10 @@ class FullForecast:
                 rows.append({"group": group.name, "reason": _why_not(report)})
                 continue
             growth = self._growth(report, group.index)
-            rows.append({"group": group.name, "resource": resource, **self._row(growth)})
+            rows.append({
+                "group": group.name, "resource": resource, **self._row(growth),
+                "used_up_sooner": self._used_up_sooner(report, group.index, growth),
+            })  # fmt: skip
             series.append(self._series(group.uuid, resource))
         document: Json = {
             "day_count": len(self._samples),
@@ -200,6 +204,34 @@ class FullForecast:
             "latest": self.date(growth.days(trend.lowest)),
             "reason": "",
         }
+
+    def _used_up_sooner(self, report: CapacityReport, group: int, growth: _Growth) -> Json | None:
+        """Return the resource that is used up before the group is full by `growth`, and the date.
+
+        The result is None if there is none. Such a resource shows that the instances differ from
+        the standard size. Its amount is what is free on the online nodes, without regard to N+1.
+        """
+        state = report.before
+        here = state.cluster.groups[group]
+        nodes = [node for node in here.nodes if state.cluster.nodes[node].online]
+        free = {
+            "memory": sum(state.columns[MEMORY][node] for node in nodes),
+            "disk": sum(state.columns[DISK][node] for node in nodes),
+        }
+        until = growth.days(growth.trend.slope)
+        first: Json | None = None
+        for resource, amount in free.items():
+            demand = [
+                ((one.time - self._now) / DAY,
+                 getattr(one.groups.get(here.uuid, NO_DEMAND), resource))
+                for one in self._samples
+            ]  # fmt: skip
+            slope = trend_of(demand).slope
+            days = max(float(amount), 0.0) / slope if slope > 0 else None
+            date = self.date(days)
+            if date is not None and days is not None and (until is None or days < until):
+                first, until = {"resource": resource, "date": date}, days
+        return first
 
     def _resource(self, report: CapacityReport, group: int) -> str:
         """Return the resource that is short when the group with index `group` is full.

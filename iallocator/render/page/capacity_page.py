@@ -10,6 +10,7 @@ from iallocator.render.capacity import (
     gain_of,
     gained_in,
     lasting_of,
+    trend_remarks,
     trend_rows,
     trend_title,
 )
@@ -125,8 +126,8 @@ def _trend(trend: Json, page: PageView) -> None:
     )  # fmt: skip
     for row in trend_rows(trend):
         grid.add(*row)
-    reasons = [f"{one['group']}: {one['reason']}" for one in trend["groups"] if one["reason"]]
-    page.table("trend", trend_title(trend), grid, "; ".join(map(printable, reasons)))
+    remarks = map(printable, trend_remarks(trend))
+    page.table("trend", trend_title(trend), grid, "; ".join(remarks))
 
 
 def _headline(document: Json) -> tuple[str, str]:
