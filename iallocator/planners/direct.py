@@ -36,6 +36,7 @@ from iallocator.planners.plan import (
 )
 from iallocator.planners.power_state import Switched
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
+from iallocator.planners.steepest_order import steepest_order
 from iallocator.planners.verify import verify_moves
 
 TYPE_CHECKING = False
@@ -76,8 +77,9 @@ def direct_moves(
 ) -> list[Entries] | None:
     """Return the moves of each plan of `done` without needless copies; None if nothing changes.
 
-    Moves of colocation groups are not changed. Moves that change have a score of 0; `rescore_all`
-    computes their scores.
+    The moves of a plan that changes, and that may be made in part, are ordered so that the score
+    falls early. Moves of colocation groups are not changed. Moves that change have a score of 0;
+    `rescore_all` computes their scores.
 
     Parameters
     ----------
@@ -93,11 +95,8 @@ def direct_moves(
     """
     for each in (False, True):
         work = _Shortening(done, limits, failures, over)
-        for number, one in enumerate(done.plans):
-            work.number = number
-            work.rules = rules.minding_soft_limits(
-                limits.of(one.group).ignore_soft_errors
-            ).while_leaving(limits.power.off)
+        for number in range(len(done.plans)):
+            work.begin(number, rules)
             LocalSearch(
                 [_DirectWay()],
                 lambda state: _effort(entry.move for entry in state.plan),
@@ -106,7 +105,8 @@ def direct_moves(
             ).run(work)
         if not work.changed:
             return None
-        if each or not work.is_wrong():  # it is faster to verify only the last plans
+        # It is faster to verify only the last plans
+        if work.put_in_order(rules) or not work.is_wrong():
             break
     return work.plans
 
@@ -123,7 +123,7 @@ class _Shortening:
     rules:
         The kinds of moves that this plan may make.
     changed:
-        Whether a plan has become shorter.
+        The numbers of the plans that have become shorter.
     """
 
     rules: MoveRules
@@ -132,11 +132,12 @@ class _Shortening:
         self, done: GroupPlans, limits: PlanLimits, failures: Failures, over: Callable[[], bool]
     ) -> None:
         self.before = done.before
-        self._groups = [one.group for one in done.plans] if done.keeps_n1_on_the_way else []
+        self._groups = [one.group for one in done.plans]
+        self._keeps_on_the_way = done.keeps_n1_on_the_way
         self._tolerances: dict[int, FailureTolerance] = {}
         self.plans = [list(one.plan.entries) for one in done.plans]
         self.number = 0
-        self.changed = False
+        self.changed: dict[int, None] = {}
         self._limits = limits
         self._failures = failures
         self._over = over
@@ -148,6 +149,37 @@ class _Shortening:
         """Return the moves of the plan that is made shorter now."""
         return self.plans[self.number]
 
+    def begin(self, number: int, rules: MoveRules) -> None:
+        """Continue with the plan at position `number`; `rules`: the kinds of moves of all plans."""
+        self.number = number
+        soft = self._limits.of(self._groups[number]).ignore_soft_errors
+        self.rules = rules.minding_soft_limits(soft).while_leaving(self._limits.power.off)
+
+    def put_in_order(self, rules: MoveRules) -> bool:
+        """Order the moves of the changed plans so that the score falls early.
+
+        Return False, and change nothing, if the limits or N+1 do not allow it, or if moves may not
+        be made in part. `rules`: the kinds of moves of all plans.
+        """
+        ordered = list(self.plans)
+        for number in self.changed if self._keeps_on_the_way else ():
+            self.begin(number, rules)
+            group, keeps, state = self._groups[number], lambda: True, self.before
+            if self._limits.settings.plan_n1(group.index) != "off":
+                tolerance = self._tolerance(number)
+                state, keeps = tolerance.state, tolerance.comparison.passing_guard().keeps
+            problem = BalanceProblem(
+                state, group.nodes, self._fixed, (), self.rules, self._limits.relations
+            )
+            entries = steepest_order(problem, self.plan, keeps, self._over)
+            if entries is None:
+                return False
+            ordered[number] = entries
+        if not self._keeps_on_the_way or self._wrong(ordered):
+            return False
+        self.plans = ordered
+        return True
+
     def spend(self, moves: int) -> bool:
         """Subtract `moves` from the budget of moves; return whether budget and time are left."""
         self._left -= moves
@@ -155,7 +187,9 @@ class _Shortening:
 
     def problems(self, entries: Entries) -> list[Problem]:
         """Return the problems of all plans together if `entries` replace the plan at `number`."""
-        plans = (*self.plans[: self.number], entries, *self.plans[self.number + 1 :])
+        return self._wrong([*self.plans[: self.number], entries, *self.plans[self.number + 1 :]])
+
+    def _wrong(self, plans: Sequence[Entries]) -> list[Problem]:
         every = [entry for plan in plans for entry in plan]
         return verify_moves(self.before, every, self._limits, self._failures)
 
@@ -171,15 +205,10 @@ class _Shortening:
         The first `same` moves have been checked already. A colocation group is checked after its
         last move.
         """
-        if not self._groups or self._limits.settings.plan_n1(self._groups[number].index) == "off":
+        off = self._limits.settings.plan_n1(self._groups[number].index) == "off"
+        if off or not self._keeps_on_the_way:
             return True
-        if number not in self._tolerances:
-            rules = plan_rules("no-worse", self._limits.relations)
-            group = self._groups[number]
-            made = FailureTolerance(self.before.copy(), rules, group=group)
-            made.measure()
-            self._tolerances[number] = made
-        failures = self._tolerances[number]
+        failures = self._tolerance(number)
         guard = failures.comparison.passing_guard()
         with failures.state.trial():
             replay(failures.state, (entry.move for entry in entries[:same]))
@@ -188,6 +217,15 @@ class _Shortening:
                 if last and not guard.keeps():
                     return False
         return True
+
+    def _tolerance(self, number: int) -> FailureTolerance:
+        """Return the N+1 checks of a group, with the state before all plans as the initial one."""
+        if number not in self._tolerances:
+            rules = plan_rules("no-worse", self._limits.relations)
+            made = FailureTolerance(self.before.copy(), rules, group=self._groups[number])
+            made.measure()
+            self._tolerances[number] = made
+        return self._tolerances[number]
 
     def passes(self, shorter: _ShorterPlan) -> bool:
         """Return whether each move is legal when it is made, and the verifier accepts all plans.
@@ -239,7 +277,7 @@ class _ShorterPlan:
     def apply(self, state: _Shortening) -> None:
         """Replace the plan that `state` makes shorter now by this plan."""
         state.plans[state.number] = self.entries
-        state.changed = True
+        state.changed[state.number] = None
 
 
 class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Nodes, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
+    from iallocator.planners.balance.plan_builder import BalanceProblem
     from iallocator.planners.search import Objective
 
     Allows = Callable[[Step], bool]
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     KnownPlacements = dict[object, Placements]
     """`PlacementScores.dependencies` -> the placements of all instances with the lowest scores."""
 
-__all__ = ["PlacementScores", "Rearrangement"]
+__all__ = ["PlacementScores", "Rearrangement", "StateScores"]
 
 MOST_SET_PLACEMENTS = 200_000
 """The largest number of placements of sets of instances that are scored for one step."""
@@ -240,20 +241,63 @@ def _set_size(counts: Sequence[int]) -> int:
     return next((k for k in sizes if comb(len(counts), k) * most**k <= MOST_SET_PLACEMENTS), 0)
 
 
-class PlacementScores:
-    """Scores of placements in the present state, with the penalties of node labels and scores.
+class StateScores:
+    """Scores of states in which some instances are on other nodes than in the present state.
 
-    Tags and the other soft constraints are left out, so the scores are lower bounds.
+    Tags and soft constraints are left out, so the scores are lower bounds.
 
     Attributes
     ----------
     problem:
         The group to balance.
+    position:
+        Index of a node -> its position in the arrays.
+    columns:
+        Columns × nodes: the amounts of the nodes in the present state, without those of tags.
+    peers:
+        Nodes × nodes: the MiB that a node reserves for failovers off another one. The last column
+        is for all nodes outside the group.
     """
+
+    def __init__(self, problem: BalanceProblem) -> None:
+        scope = problem.scope
+        self.problem = problem
+        self.position = {index: k for k, index in enumerate(scope)}
+        fixed = np.array([problem.fixed[index] for index in scope], dtype=np.float64).T
+        self._fixed: Floats = fixed.reshape(len(CAPACITIES), -1)
+        online = int(self._fixed[CAPACITIES.index("online")].sum())
+        stored = int(self._fixed[CAPACITIES.index("stored")].sum())
+        self._counts = node_counts(online, len(scope) - online, stored)
+        self.read_state()
+
+    def read_state(self) -> None:
+        """Set the arrays to the amounts in the present state of the problem."""
+        state, scope = self.problem.state, self.problem.scope
+        columns: Floats = np.array(state.columns, dtype=np.float64)[:, list(scope)]
+        columns[[COLUMNS.index("conflicts"), COLUMNS.index("misplaced")]] = 0.0
+        self.columns = columns
+        size = len(scope)
+        self.peers: Floats = np.zeros((size, size + 1))
+        for row, index in enumerate(scope):
+            for peer, memory in state.peers[index].items():
+                self.peers[row, self.position.get(peer, size)] += memory
+
+    def scores(self, columns: Floats, reserved: Floats) -> Floats:
+        """Return the score of each of several states.
+
+        `columns`: states × columns × nodes. `reserved`: states × nodes: the MiB that each node
+        reserves for failovers off the node for which it reserves most.
+        """
+        view = NodeView(list(columns.swapaxes(0, 1)), list(self._fixed), reserved)
+        return scores_of_states(view, self._counts, reserved.shape)
+
+
+class PlacementScores(StateScores):
+    """Scores of placements in the present state, with the penalties of node labels and scores."""
 
     def __init__(self, builder: PlanBuilder) -> None:
         problem, state = builder.problem, builder.state
-        self.problem = problem
+        super().__init__(problem)
         scope = problem.scope
         relations = problem.relations
         self._relations = relations if relations is not None and relations.preferring else None
@@ -261,26 +305,11 @@ class PlacementScores:
         if self._relations is not None:
             penalty = self._relations.node_penalty
             self._penalty = sum(penalty(name, i) for i in scope for name in state.primaries[i])
-        self._state = state
-        self._position = {index: k for k, index in enumerate(scope)}
-        columns: Floats = np.array(state.columns, dtype=np.float64)[:, list(scope)]
-        columns[[COLUMNS.index("conflicts"), COLUMNS.index("misplaced")]] = 0.0
-        self._columns = columns
-        fixed = np.array([problem.fixed[index] for index in scope], dtype=np.float64).T
-        self._fixed: Floats = fixed.reshape(len(CAPACITIES), -1)
-        size = len(scope)
-        self._peers: Floats = np.zeros((size, size + 1))  # the last: primaries outside the scope
-        for row, index in enumerate(scope):
-            for peer, memory in state.peers[index].items():
-                self._peers[row, self._position.get(peer, size)] += memory
-        online = int(self._fixed[CAPACITIES.index("online")].sum())
-        stored = int(self._fixed[CAPACITIES.index("stored")].sum())
-        self._counts = node_counts(online, size - online, stored)
         required = () if builder.guard is None else builder.guard.required()
         self._failing = tuple(
-            self._position[failure[0]]
+            self.position[failure[0]]
             for failure in required
-            if len(failure) == 1 and failure[0] in self._position
+            if len(failure) == 1 and failure[0] in self.position
         )
         self._up = self._fixed[CAPACITIES.index("online")] > 0
 
@@ -290,7 +319,7 @@ class PlacementScores:
         These are the choices, the nodes of which N+1 must tolerate the failure, and the memory and
         disk that nodes lack now.
         """
-        lacking = np.minimum(self._columns[[MEMORY, DISK]], 0.0)
+        lacking = np.minimum(self.columns[[MEMORY, DISK]], 0.0)
         return tuple(frozenset(some) for some in choices), self._failing, lacking.tobytes()
 
     def below(
@@ -308,23 +337,23 @@ class PlacementScores:
         placements: Placements = []
         amounts, peers = self._added(instances, choices)
         memory = [-one.as_primary[MEMORY] for one in instances]
-        at = [np.array([self._position[nodes[0]] for nodes in some]) for some in choices]
+        at = [np.array([self.position[nodes[0]] for nodes in some]) for some in choices]
         penalties = [self._added_penalty(*both) for both in zip(instances, choices)]
         total = prod(len(some) for some in choices)
         for start in range(0, total, SCORED_AT_ONCE):
             check()
             numbers = np.arange(start, min(total, start + SCORED_AT_ONCE), dtype=np.intp)
             digits = np.unravel_index(numbers, [len(some) for some in choices])
-            columns = self._columns + sum(a[d] for a, d in zip(amounts, digits))
+            columns = self.columns + sum(a[d] for a, d in zip(amounts, digits))
             # A node with free memory or disk may not have less and none after the step
             ok = np.ones(numbers.size, dtype=bool)
             for column in (MEMORY, DISK):
-                before, after = self._columns[column], columns[:, column]
+                before, after = self.columns[column], columns[:, column]
                 ok &= ((after > 0) | (after >= before)).all(axis=1)
             if not ok.any():
                 continue
             rows = [digit[ok] for digit in digits]
-            reserved = self._peers + sum(p[d] for p, d in zip(peers, rows))
+            reserved = self.peers + sum(p[d] for p, d in zip(peers, rows))
             if self._failing:
                 homes = [homes_[row] for homes_, row in zip(at, rows)]
                 # Sums of memory rule out some placements for N+1
@@ -345,8 +374,7 @@ class PlacementScores:
                 rows, reserved = [row[keeps] for row in rows], reserved[keeps]
             columns = columns[ok]
             most_reserved = reserved.max(axis=2)  # placements × nodes
-            view = NodeView(list(columns.swapaxes(0, 1)), list(self._fixed), most_reserved)
-            scores = scores_of_states(view, self._counts, most_reserved.shape)
+            scores = self.scores(columns, most_reserved)
             if self._relations is not None:
                 scores += self._penalty + sum(some[row] for some, row in zip(penalties, rows))
             places = np.flatnonzero(scores < limit)
@@ -378,7 +406,7 @@ class PlacementScores:
         The first one has choices × columns × nodes, the second one choices × nodes × peers. The
         changes are relative to the present nodes of the instance.
         """
-        size = len(self._position)
+        size = len(self.position)
         amounts: list[Floats] = []
         peers: list[Floats] = []
         for instance, some in zip(instances, choices):
@@ -386,7 +414,7 @@ class PlacementScores:
             kept: Floats = np.zeros((len(some), size, size + 1))
             memory = instance.memory if instance.reserves else 0
             for row, nodes in enumerate(some):
-                at = [self._position[index] for index in nodes]
+                at = [self.position[index] for index in nodes]
                 added[row, :, at[0]] += instance.as_primary
                 for node in at[1:]:
                     added[row, :, node] += instance.as_secondary
