@@ -49,7 +49,7 @@ PENALTY = "penalty"
 
 def rounded(value: float) -> float:
     """Return a score or a part of one, rounded as scores are; zero has no sign."""
-    return round(value, SCORE_DECIMALS) + 0.0
+    return round(value, SCORE_DECIMALS) + 0.0 if value else 0.0
 
 
 class Term(NamedTuple):
