@@ -152,7 +152,7 @@ def _where_storage_is_exclusive(group: Group) -> bool:
 
 
 class About:
-    """Which instances and nodes a limit concerns; see the attributes of `Check` of these names."""
+    """Which instances and nodes a limit concerns; `Check` explains its attributes."""
 
     __slots__ = ("access", "applies", "local", "space")
 
@@ -171,7 +171,7 @@ class About:
 
 
 class When:
-    """When a limit is enforced; the arguments are attributes of its `Check`."""
+    """When a limit is enforced; `Check` explains its attributes."""
 
     __slots__ = ("forced", "later", "no_worse", "soft")
 

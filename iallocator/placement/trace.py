@@ -114,9 +114,7 @@ if TYPE_CHECKING:
             places: Sequence[Placement],
             check: FailureTolerance,
         ) -> None:
-            """Record that failures lose least after the placements `places`; all are among
-            `ranked`.
-            """
+            """Record that, of all placements `ranked`, failures lose least after `places`."""
 
         def exchanged(
             self,

@@ -43,7 +43,7 @@ class RestartRows:
     Parameters
     ----------
     problem:
-        The program. Its rows limit sums of amounts, its kinds are things with choices.
+        The program, to which the rows are added: the choices of the program place instances.
     failure:
         The nodes that fail.
     tolerance:

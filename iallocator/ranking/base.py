@@ -205,7 +205,7 @@ def sequence_of(
 ) -> list[ScheduledInstance]:
     """Return the order in which the strategy `name` places `instances`.
 
-    `homes`: name of a running instance → the node on which it runs.
+    `homes`: name of a running instance -> the node on which it runs.
     """
     module: Any = strategy_module(name)
     return module.sequence(name, context, instances, homes)  # type: ignore[no-any-return]

@@ -63,7 +63,7 @@ def rank(
 class _ByLoss(Candidates):
     """Candidates ranked by lost allocations, then by penalty, then by node.
 
-    `costs`: node → penalty of the soft constraints that the instance violates there.
+    `costs`: node -> penalty of the soft constraints that the instance violates there.
     """
 
     def __init__(self, candidates: Candidates, losses: _Losses, costs: Mapping[int, float]) -> None:

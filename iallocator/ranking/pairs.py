@@ -24,7 +24,7 @@ __all__ = ["OrderedCandidates", "order_candidates"]
 
 
 class _Scores(dict["Nodes", float]):
-    """The cluster scores of `candidates`; `rows`: first node → number of its row."""
+    """The cluster scores of `candidates`; `rows`: first node -> number of its row."""
 
     def __init__(self, candidates: Candidates, rows: dict[int, int]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class OrderedCandidates(Candidates):
     Attributes
     ----------
     scores:
-        Placement → cluster score, computed on access.
+        Placement -> cluster score, computed on access.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class OrderedCandidates(Candidates):
         return "they are the same"
 
     def rejections(self) -> dict[int, str]:
-        """Return node → the reason why the strategy rejects it as the first node."""
+        """Return node -> the reason why the strategy rejects it as the first node."""
         return {} if self.first is None else dict(self.first.rejected)
 
 

@@ -105,7 +105,7 @@ class PlacementProblem:
     failing:
         The nodes that failed N+1 while the instances were on the state.
     constraints:
-        The rows of constraints between the instances, in the order of their rows.
+        The constraints between the instances, which add rows and the amounts used of them.
     """
 
     def __init__(

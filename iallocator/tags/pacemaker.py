@@ -54,7 +54,7 @@ NUMBER_EXPECTED = "expected a whole number at the end"
 class InstanceFacts:
     """The facts of one instance.
 
-    ``needs``: attribute → amount. ``scores``: node index → location score. ``group``: the name of
+    ``needs``: attribute -> amount. ``scores``: node index -> location score. ``group``: the name of
     its colocation group, "" for none. ``stickiness``: None for the value in the settings.
     """
 
@@ -80,7 +80,7 @@ class PacemakerTags:
     weights:
         Per node, the score that every instance has for it.
     capacity:
-        Per node, attribute → capacity from tags; empty if not `tagged`.
+        Per node, attribute -> capacity from tags; empty if not `tagged`.
     maintenance:
         Per node, true if a tag sets maintenance.
     usable:

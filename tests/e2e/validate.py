@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """Check answers with Ganeti's own code, without a cluster.
 
-Reads from standard input a JSON list of objects with a ``request`` (the document) and a
-``response`` (the document, or the text that the allocator printed).  Prints a JSON list with one
+The script reads from standard input a JSON list of objects with a ``request`` (the document) and a
+``response`` (the document, or the text that the allocator printed).  It prints a JSON list with one
 entry each: null, or the objection of Ganeti. Ganeti has no objection to a rejection (``"success":
 false``) of the right form.
 
-Run it with Debian's own /usr/bin/python3: that is where the packages ``ganeti`` or
-``ganeti-3.0`` put their modules within reach.  Ends with status 2 if they are not installed.
+Run it with Debian's own /usr/bin/python3, which finds the modules of the packages ``ganeti`` and
+``ganeti-3.0``.  It ends with status 2 if they are not installed.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def test_planned_moves_count_when_planned_not_when_seen(life: Life, cap: str) ->
 
 
 def test_moves_of_others_count_when_seen(life: Life) -> None:
-    """`balance` counts a move that it did not plan when it sees it."""
+    """`balance` counts moves that it did not plan for the maxima of moves when it sees them."""
     life.day()
     life.places["i00"] = "node2"
     assert life.round(24.2, "--hourly-moves=1")["moves"] == []

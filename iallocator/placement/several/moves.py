@@ -185,9 +185,9 @@ class _JointMove:
         return [task.instance.name for task in self._tasks]
 
     def checked(self, nodes: Mapping[str, Nodes], most: Most) -> list[str] | None:
-        """Check the moves to `nodes`; offer the instances that can be moved to `most`.
+        """Return None if all moves to `nodes` can be made; otherwise the names of all tasks.
 
-        Return None if all moves can be made; otherwise the names of all tasks.
+        If only some moves can be made, `most` gets these moves, in case they are the most so far.
         """
         made = self.moves(nodes)
         if len(made) == len(nodes):

@@ -197,10 +197,10 @@ class RoomSearch:
 class _Plans(BranchAndBound):
     """A search for the plan of `depth` moves with least traffic; each decision makes one move.
 
-    If instances can only move at once, the first decision chooses the moves of all of them; each
-    other one has a decision without a choice. `width`: the number of targets of each kind of move;
-    None: all.  `by_score`: plans with as many moves and as much traffic as the best plan are better
-    if their score is lower.
+    If instances can only move at once, the first decision chooses the moves of all of them; the
+    decisions for the others then have no choice. `width`: the number of targets of each kind of
+    move; None: all.  `by_score`: plans with as many moves and as much traffic as the best plan are
+    better if their score is lower.
     """
 
     def __init__(

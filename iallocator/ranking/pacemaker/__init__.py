@@ -93,8 +93,8 @@ def sequence(
 ) -> list[ScheduledInstance]:
     """Return `instances` in Pacemaker's order of placement, the members of a set together.
 
-    `strategy`: the name of the strategy. `homes`: name of a running instance → the node on which it
-    runs.
+    `strategy`: the name of the strategy. `homes`: name of a running instance -> the node on which
+    it runs.
     """
     facts = facts_of(context)
     weigher = node_scores_of(context)

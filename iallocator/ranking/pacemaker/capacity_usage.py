@@ -21,9 +21,9 @@ class CapacityUsage:
     Attributes
     ----------
     free:
-        Node → attribute → free amount.
+        Node -> attribute -> free amount.
     count:
-        Node → number of its instances, in either role.
+        Node -> number of its instances, in either role.
     """
 
     __slots__ = ("_columns", "_facts", "_rank_table", "count", "free")

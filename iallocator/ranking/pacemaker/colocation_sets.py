@@ -46,8 +46,8 @@ def units_of(
 ) -> list[ColocationSet]:
     """Return `instances` as colocation sets, each at the position of its first member.
 
-    `weigher`: the scores of nodes. `homes`: name of a running instance → the node on which it runs.
-    `pinned` returns whether an instance must stay where it is.
+    `weigher`: the scores of nodes. `homes`: name of a running instance -> the node on which it
+    runs. `pinned` returns whether an instance must stay where it is.
     """
     by_group: dict[str, list[Instance]] = {}
     members: list[list[Instance]] = []
@@ -150,7 +150,7 @@ class SetRanking:
         """Return the order of `nodes` for the member at `position` of `unit`, which runs on `home`.
 
         `nodes` pass the hard limits.  For a member that is not the first, only the node of the
-        member before it is possible.  `costs`: node → penalty of the soft constraints violated
+        member before it is possible.  `costs`: node -> penalty of the soft constraints violated
         there; it rejects no node.
         """
         facts, usage = self._facts, self._usage
@@ -206,9 +206,9 @@ class SetRanking:
 
 
 class _Rejected(Mapping[int, str]):
-    """Node → why Pacemaker's rule 3 (score, capacity) rejects it; texts are made on access.
+    """Node -> why Pacemaker's rule 3 (score, capacity) rejects it; texts are made on access.
 
-    `nodes`: node → its free amounts and its score. The amounts are fixed: a change of the usage
+    `nodes`: node -> its free amounts and its score. The amounts are fixed: a change of the usage
     makes new objects.
     """
 

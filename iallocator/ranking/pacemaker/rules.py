@@ -108,7 +108,7 @@ class Choice(NodeRanking):
     kind:
         The kind of the strategy.
     weights:
-        Node → score of the instance on it.
+        Node -> score of the instance on it.
     present:
         The node on which the instance runs now, or None.
     preferred:
@@ -116,7 +116,7 @@ class Choice(NodeRanking):
     stays:
         True if Pacemaker's rule 5 put the present node before a node of equal score.
     costs:
-        Node → penalty of the soft constraints violated there, subtracted from its score.
+        Node -> penalty of the soft constraints violated there, subtracted from its score.
     """
 
     __slots__ = (
@@ -239,7 +239,7 @@ CRITERIA: dict[str, tuple[str, ...]] = {
     "balanced": ("free capacity", "instances", "present node"),
     "minimal": (),
 }
-"""Kind of strategy → the criteria between score and name."""
+"""Kind of strategy -> the criteria between score and name."""
 
 
 def _before(choice: Choice, one: int, other: int) -> bool:

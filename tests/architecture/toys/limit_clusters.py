@@ -234,7 +234,7 @@ def capacity(scenario: Scenario) -> Iterator[str]:
 
 
 def plans(scenario: Scenario) -> Iterator[str]:
-    """Yield the result of planners in every mode: limits and N+1 hold at the end."""
+    """Yield the results of planners in every mode; check that they keep limits and N+1."""
     commands = ["balance", "squeeze"]
     if len(scenario.groups) > 1:
         commands = ["balance-groups", "redistribute", "compress"]
@@ -258,7 +258,7 @@ def plans(scenario: Scenario) -> Iterator[str]:
 
 
 def filling(scenario: Scenario) -> Iterator[str]:
-    """Yield the result of capacity in every mode: each of its instances keeps limits and N+1."""
+    """Yield the results of capacity in every mode; check limits and N+1 for each instance."""
     size = f"--standard-alloc=10m,{scenario.size}m,1"
     for mode in (*MODES, "off"):
         words = (f"--n1={mode}", size, f"--disk-template={scenario.template}")

@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -IS
 """Replace drbdsetup and drbdmeta (syntax 8.4) without DRBD.
 
-Stores the configuration, and writes the status file that Ganeti reads. No data are copied: a device
-with a disk and a peer is in sync at once. If the file `SYNC_SECONDS` exists on the node, it has the
-seconds that a new device needs to sync.
+The script stores the configuration, and writes the status file that Ganeti reads. No data are
+copied: a device with a disk and a peer is in sync at once. If the file `SYNC_SECONDS` exists on the
+node, it has the seconds that a new device needs to sync.
 """
 
 from __future__ import annotations

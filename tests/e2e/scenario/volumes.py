@@ -95,7 +95,7 @@ def _snapshot(run: Runner, *connection: str) -> dict[str, Any]:
 
 
 def _storage(run: Runner) -> set[tuple[str, str, int, int]]:
-    """Return node, volume group, total and free MiB, from Ganeti's command."""
+    """Return node, name, total and free MiB of each volume group, from Ganeti's command."""
     words = ("gnt-node", "list-storage", "--no-headers", "--units=m", "--separator=|",
              "--storage-type=lvm-vg", "-o", "node,name,size,free")  # fmt: skip
     rows = [line.split("|") for line in run.cluster.ask(*words).splitlines()]

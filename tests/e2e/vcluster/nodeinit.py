@@ -1,8 +1,8 @@
 """Process 1 of a node: gives the node its own files, starts its sshd, and then waits.
 
-Runs in new mount, network, pid, uts and ipc namespaces, with the node's description as its
-argument. Prints ``ready``. When its standard input ends, because the cluster is torn down or the
-parent process has died, it exits, and the kernel ends every other process of the node.
+The process runs in new mount, network, pid, uts and ipc namespaces, with the node's description as
+its argument. It prints ``ready``. When its standard input ends, because the cluster is torn down or
+the parent process has died, it exits, and the kernel ends every other process of the node.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class RowBounds:
             self._widen(1, j, rows, extremes(added))
 
     def _widen(self, position: int, j: int | slice, rows: Whole, ends: Extremes) -> None:
-        """Include the extremes `ends` of more moves of `rows`."""
+        """Widen the extremes of `rows`, so that they include `ends`, the extremes of more moves."""
         low, high = self.low[position], self.high[position]
         low[j, rows] = np.minimum(low[j, rows], ends[0])
         high[j, rows] = np.maximum(high[j, rows], ends[1])
