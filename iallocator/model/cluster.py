@@ -347,8 +347,17 @@ class Cluster:
         self.assumed_offline: Sequence[str] = ()
         for index, node in enumerate(nodes):
             node.index = index
-            node.group.nodes.append(index)
-            node.group.exclusive |= node.exclusive_storage
+        self.regroup([node.group for node in nodes])
+
+    def regroup(self, homes: Sequence[Group]) -> None:
+        """Put each node into its group of `homes`, which has one group for each node."""
+        for group in self.groups:
+            group.nodes, group.exclusive = [], False
+        for node, group in zip(self.nodes, homes, strict=True):
+            node.group = group
+            group.nodes.append(node.index)
+            group.exclusive |= node.exclusive_storage
+        self._members = None
 
     def group_of(self, instance: Instance) -> Group:
         """Return the group of the instance's primary node."""

@@ -20,8 +20,9 @@ others are found in folders; of several forms in a folder, the first one counts.
 
 If the first word of ``args`` is a command, it is run in the folder of the case, with
 ``request.json`` as its file, or ``cluster.data`` as its ``--text-data``. Without either file,
-``args`` has all arguments. With ``--json`` among them, the output is ``response.json``, otherwise
-the text ``stdout``. ``status`` is absent for 0.
+``args`` has all arguments. After the word ``htools``, the name of a program of htools and its
+options follow. With ``--json`` among the arguments, the output is ``response.json``, otherwise the
+text ``stdout``. ``status`` is absent for 0.
 """
 
 from __future__ import annotations

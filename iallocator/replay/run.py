@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
 from time import perf_counter
 from traceback import format_exc
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
     from iallocator.replay.cases import Case
 
-__all__ = ["Commands", "How", "answer_case", "run", "run_case", "write_junit"]
+__all__ = ["HTOOLS", "Commands", "How", "answer_case", "run", "run_case", "write_junit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,9 @@ class Commands:
 
 
 NO_COMMANDS = Commands()
+
+HTOOLS = "htools"
+"""The word before the name of a program of htools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +157,8 @@ def answer_case(
         If the request or the options are invalid.
     """
     words = case.options()
+    if words[:1] == [HTOOLS]:
+        return _run_program(case, words)
     if words and words[0] in commands.names and commands.run is not None:
         given = commands.accepted(words[0], options) if commands.accepted else options
         file = [f"--config={os.path.basename(case.conf)}"] if case.configured else ["--no-config"]
@@ -199,6 +207,24 @@ def _run_command(
         return Answered(document, complaints.getvalue(), status=status_line)
     stderr = complaints.getvalue() + (f"iallocator: {error}\n" if error else "")
     return Answered(None, stderr, said, status_line)
+
+
+def _run_program(case: Case, words: list[str]) -> Answered:
+    """Run a program of htools by name in the folder of its case, and return its output.
+
+    It runs in a process of its own, as with ``iallocator htools NAME``.
+    """
+    root = Path(__file__).resolve().parents[2]  # where the packages of this program are
+    done = subprocess.run(
+        [sys.executable, "-m", "iallocator", *words, *case.source()],
+        cwd=os.path.dirname(case.request) or ".",
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    status = f"{done.returncode}\n" if done.returncode else ""
+    return Answered(None, done.stderr, done.stdout, status)
 
 
 def _stored_by_first_version(case: Case) -> bool:

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from iallocator.wire.fields import Raw
     from iallocator.wire.reading import Reading
 
-__all__ = ["Source", "document_path", "load", "named", "read_document", "source_name", "substitute"]
+__all__ = [
+    "Source", "document_path", "load", "named", "read_document", "source_name", "source_of_text",
+    "substitute",
+]  # fmt: skip
 
 NO_CLUSTER = (
     "no cluster is given: expected FILE (- for stdin), -t FILE, -L, -m ADDRESS or --simulate SPEC; "
@@ -156,10 +159,7 @@ def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Sou
     if "volume_groups" in settings.chosen and not settings.asks_running_cluster:
         raise UsageError("--volume-groups is for a running cluster: -L or -m HOST")
     if settings.text_data:
-        from iallocator.sources.text import read_text
-
-        raw = read_file(settings.text_data, settings.max_input)
-        return _source(read_text(raw, settings.text_data, reading))
+        return source_of_text(read_file(settings.text_data, settings.max_input), settings, reading)
     if settings.simulate:
         from iallocator.sources.simulate import simulate
 
@@ -170,6 +170,19 @@ def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Sou
         cluster, policy, master, document = read_live(settings, reading, in_run)
         return Source(cluster, policy, master, document)
     return None
+
+
+def source_of_text(raw: bytes, settings: Settings, reading: Reading) -> Source:
+    """Return the cluster in `raw`, the content of the text file that `settings` names.
+
+    Raises
+    ------
+    RequestError
+        At the first invalid line; the error names the file and the line.
+    """
+    from iallocator.sources.text import read_text
+
+    return _source(read_text(raw, settings.text_data, reading))
 
 
 def _source(given: TextCluster) -> Source:

@@ -97,7 +97,7 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
     for name, (_, line) in policies.items():
         if name and name not in names:
             line.fail("policy", f"expected a group of the file, got {describe(name)}")
-    nodes = [_node(line, groups) for line in _ordered(node_lines, "node", reading)]
+    nodes = [_node(line, groups, reading) for line in _ordered(node_lines, "node", reading)]
     index = {node.name: position for position, node in enumerate(nodes)}
     instances: list[Instance] = []
     for line in _ordered(instance_lines, "instance", reading):
@@ -159,14 +159,15 @@ def _groups(
     return groups
 
 
-def _node(line: Line, groups: dict[str, Group]) -> Node:
+def _node(line: Line, groups: dict[str, Group], reading: Reading) -> Node:
     uuid = line.text(8)
     if uuid not in groups:
         line.fail("group", f"expected the uuid of a group of the file, got {describe(uuid)}")
     name, group, tags = line.text(0), groups[uuid], line.names(10)
     if "?" in line.fields[1:7]:
         off, none = NodeStatus(offline=True), NodeSpindles(0)
-        return Node(name, group, spindles=none, status=off, tags=tags)
+        kept = tags if reading.behaviour.reads_dead_nodes else ()
+        return Node(name, group, spindles=none, status=off, tags=kept)
     exclusive = line.flag(11, "exclusive storage", False)
     spindles = line.integer(9, "spindles", 1)
     return Node(

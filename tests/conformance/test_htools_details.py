@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -12,9 +14,10 @@ import pytest
 from iallocator.compat.htools.programs import PROGRAMS
 from tests.seeds import seeds
 
+from . import oracle
 from .command_lines import OPTIONS, SHORT, Case, case, cluster_text, tight_request
 from .documents import document
-from .htools import ours, theirs
+from .htools import LAUNCHER, ours, theirs
 
 installed = pytest.mark.skipif(shutil.which("hbal") is None, reason="htools are not installed")
 
@@ -640,14 +643,18 @@ def test_repeated_member_is_read_without_a_remark_as_by_the_original(words: str)
     ("program", "number"),
     [
         ("hail", 710099), ("hail", 860025), ("hail", 860030), ("hail", 860044),
-        ("hroller", 860118), ("hinfo", 860028),
+        ("hail", 860100), ("hail", 870064), ("hail", 870075), ("hail", 870099), ("hcheck", 870133),
+        ("hroller", 860118), ("hinfo", 860028), ("hsqueeze", 860005), ("hsqueeze", 860098),
+        ("hsqueeze", 870112),
     ],
 )  # fmt: skip
 def test_rare_command_line_gives_the_output_of_the_original(program: str, number: int) -> None:
     """Rare command lines have the output of htools.
 
     They are about full nodes without a reserve, groups without a rebooted node, the order of peers,
-    the policy of a text file, and missing networks of groups that are all unallocable.
+    the policy of a text file, an unreadable policy of the cluster, missing networks on dedicated
+    clusters, numbers and groups of new instances, unknown instances in two options, instances that
+    stay on offline nodes, and plans for several groups.
     """
     one = case(number, program)
     assert ours(one) == theirs(one)
@@ -751,3 +758,27 @@ def test_hspace_places_equal_instances_in_the_order_of_the_original(
         options = ("-t", "c.data", *words.split(), "--disk-template", template)
         one = Case("hspace", options, {"c.data": text})
         assert ours(one) == theirs(one), number
+
+
+@installed
+@pytest.mark.parametrize("words", ["hbal -t", "hinfo --text-data", "hsqueeze -t"])
+def test_text_file_of_a_pipe_is_read_once_as_by_the_original(words: str) -> None:
+    """Programs read the text of a pipe, or report its first error, as those of htools do.
+
+    ``-`` is the name of a file, not standard input.
+    """
+    program, option = words.split()
+    for text in (
+        PLAIN,
+        PLAIN.replace("|4|N|u|", "|4|N|v|"),
+        PLAIN.replace("|1.0\n", "|1.0 \n"),
+        "",
+    ):
+        for path in ("/dev/stdin", "-"):
+            command = [oracle.program(program), option, path]
+            peer = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+            command = [sys.executable, "-c", LAUNCHER, oracle.version(), program, option, path]
+            own = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+            assert (own.returncode, own.stdout, own.stderr) == (
+                peer.returncode, peer.stdout, peer.stderr,
+            )  # fmt: skip

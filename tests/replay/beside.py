@@ -12,6 +12,7 @@ from syrupy.types import SnapshotIndex
 
 from iallocator.commands.replay import stored_commands
 from iallocator.replay.cases import Case, find_cases
+from iallocator.replay.run import HTOOLS
 from tests.paths import FIXTURES
 
 
@@ -81,7 +82,7 @@ def _cases() -> list[Case]:
 
 
 def _command(case: Case) -> bool:
-    return case.options()[:1] != [] and case.options()[0] in stored_commands().names
+    return case.options()[:1] != [] and case.options()[0] in {HTOOLS, *stored_commands().names}
 
 
 def allocate_cases() -> list[Path]:

@@ -18,7 +18,7 @@ from iallocator.errors import IallocatorError, Voice, say
 from iallocator.files import read_file
 from iallocator.model.cluster import set_loads
 from iallocator.model.columns import CPUS, MEMORY
-from iallocator.model.state import MISSING_DISK, MISSING_MEMORY, State
+from iallocator.model.state import LAST_ORDER, MISSING_DISK, MISSING_MEMORY, State
 from iallocator.model.templates import TEMPLATES
 from iallocator.names import common_domain, meant
 from iallocator.options.settings import Settings
@@ -26,6 +26,7 @@ from iallocator.planners.eligible import set_vcpu_ratio
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
+from iallocator.sources import source_of_text
 from iallocator.sources.lines import default_policy
 from iallocator.tolerances import WRITTEN_DECIMALS
 from iallocator.units import GIB, MOST_FIXED, shortest
@@ -155,15 +156,18 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         and (problem := message_problem(read_file(settings.ialloc_src, settings.max_input)))
     ):
         raise ProgramError(f"Error: {problem}")
-    if settings.text_data and os.path.isfile(settings.text_data):
-        _check_text(settings)
+    reading = reading_for(settings)
+    if in_order:
+        reading.behaviour = HAIL_IN_ORDER
+    raw = b""
     try:
-        reading = reading_for(settings)
-        if in_order:
-            reading.behaviour = HAIL_IN_ORDER
-        source = silently(lambda: load_source(settings, (), reading))
+        if settings.text_data:
+            raw = _read_text_file(settings)
+            source = silently(lambda: source_of_text(raw, settings, reading))
+        else:
+            source = silently(lambda: load_source(settings, (), reading))
     except IallocatorError as error:
-        raise ProgramError(f"{NOT_LOADED}{_reason(error, settings)}") from None
+        raise ProgramError(f"{NOT_LOADED}{_reason(error, settings, raw)}") from None
     cluster = source.cluster
     if settings.ialloc_src:
         source.policy = default_policy()  # htools ignore the policy of the cluster in a message
@@ -183,18 +187,18 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
 
         measure(cluster, settings)
     known = {one.name for one in cluster.instances}
-    for words in (given.select_instances, given.exclude_instances):
-        unknown = [word for word in words or () if not meant(word, known)]
-        if unknown:
-            listed = ",".join(f'"{word}"' for word in unknown)
-            raise ProgramError(f"{NOT_LOADED}Unknown instance(s): [{listed}]")
+    named = [*(given.select_instances or ()), *(given.exclude_instances or ())]
+    unknown = [word for word in named if not meant(word, known)]
+    if unknown:
+        listed = ",".join(f'"{word}"' for word in unknown)
+        raise ProgramError(f"{NOT_LOADED}Unknown instance(s): [{listed}]")
     if given.warns:
         warn(cluster, in_order)
     return source
 
 
-def _check_text(settings: Settings) -> None:
-    """Check the text file of the cluster for characters that this program ignores.
+def _read_text_file(settings: Settings) -> bytes:
+    """Return the content of the text file of the cluster, without characters that htools reject.
 
     htools do not accept a byte order mark, ends of lines as in DOS, or blanks in numbers.
 
@@ -202,15 +206,21 @@ def _check_text(settings: Settings) -> None:
     ------
     ProgramError
         If the file has an error for htools.
+    UsageError
+        If the file cannot be read.
     """
-    raw = read_file(settings.text_data, settings.max_input)
+    path = settings.text_data
+    if path == "-" and not os.path.exists(path):  # not standard input
+        raise ProgramError(f"{NOT_LOADED}{complain_of_file(path)}")
+    raw = read_file(path if path != "-" else "./-", settings.max_input)
     try:
         raw.decode("utf-8")
     except UnicodeError:
         problem = "hGetContents: invalid argument (invalid byte sequence)"
-        raise NamedError(f"{settings.text_data}: {problem}") from None
-    if IGNORED.search(raw) and (problem := text_error(settings.text_data, settings.max_input)):
+        raise NamedError(f"{path}: {problem}") from None
+    if IGNORED.search(raw) and (problem := text_error(raw)):
         raise ProgramError(f"{NOT_LOADED}{problem}")
+    return raw
 
 
 def adjust(given: Given, cluster: Cluster) -> None:
@@ -233,8 +243,11 @@ def adjust(given: Given, cluster: Cluster) -> None:
         set_vcpu_ratio(cluster, given.max_cpu)
 
 
-def _reason(error: IallocatorError, settings: Settings) -> str:
-    """Return why the cluster cannot be read, in the words of htools if they are known."""
+def _reason(error: IallocatorError, settings: Settings, raw: bytes) -> str:
+    """Return why the cluster cannot be read, in the words of htools if they are known.
+
+    `raw`: the content of the text file of the cluster.
+    """
     for path in (settings.text_data, settings.ialloc_src):
         if path and (os.path.isdir(path) or not os.access(path, os.R_OK)):
             return complain_of_file(path)
@@ -245,7 +258,7 @@ def _reason(error: IallocatorError, settings: Settings) -> str:
     if settings.simulate:
         return simulation_error(settings.simulate[::-1]) or str(error)
     if settings.text_data:
-        return text_error(settings.text_data, settings.max_input) or str(error)
+        return text_error(raw) or str(error)
     return str(error)
 
 
@@ -394,6 +407,7 @@ def _numbers(state: State, node: Node, name: str) -> str:
     """Return the field `name` of `NUMBERED_FIELDS` as a list in the syntax of Haskell.
 
     As in htools, instances that have moved to the node come first, the latest before earlier ones.
+    An instance with `LAST_ORDER` has the number -1.
     """
     cluster = state.cluster
     if name == "peermap":
@@ -407,7 +421,8 @@ def _numbers(state: State, node: Node, name: str) -> str:
     for one in held[node.index].values():
         # A failover puts the instance anew among the secondaries of a node
         stays = one.nodes == state.where[one.name] if role else one.nodes[:1] == (node.index,)
-        (settled if stays else arrived).append(numbers[one.name])
+        number = -1 if one.order == LAST_ORDER else numbers[one.name]
+        (settled if stays else arrived).append(number)
     return f"[{','.join(map(str, [*reversed(arrived), *settled]))}]"
 
 

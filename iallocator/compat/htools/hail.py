@@ -17,7 +17,7 @@ from iallocator.compat.htools.utilisation import measure
 from iallocator.engine import decide, reading_for
 from iallocator.errors import IallocatorError, say
 from iallocator.files import read_file
-from iallocator.model.state import State
+from iallocator.model.state import LAST_ORDER, State
 from iallocator.options.settings import Settings
 from iallocator.requests import Allocate
 from iallocator.requests.existing import ChangeGroup, NodeEvacuate
@@ -29,10 +29,11 @@ from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from iallocator.compat.htools.backend import Given
-    from iallocator.model.cluster import Cluster
+    from iallocator.model.cluster import Cluster, Group
     from iallocator.model.policy import Policy
     from iallocator.reply import Reply
     from iallocator.requests.existing import Request
@@ -75,6 +76,7 @@ def run(given: Given) -> int:
         if problem := message_problem(raw):
             raise ProgramError(f"Error: {problem}")
         message = silently(lambda: decode(raw))
+        message.pop("ipolicy", None)  # hail ignores the policy of the cluster
         cluster = read_cluster(message, reading_for(settings))
         request = read_request(message, cluster, reading_for(settings))
     except IallocatorError as error:
@@ -105,18 +107,12 @@ def run(given: Given) -> int:
     before = State(cluster)
     _show(given, before, "Initial")
     write_to = partial(_save, given, master, policy)
-    write_to(before, "pre-ialloc", "before")
+    write_to(before, "pre-ialloc", "before", None)
     reply = decide(cluster, request, settings)
     _reword(reply, request, cluster, message)
     sys.stdout.buffer.write(encode(reply, extended=False))
     sys.stdout.flush()
-    for number, instance in enumerate(request.coming, start=1):
-        # A single new instance is the first one in files; several are the last ones
-        single = isinstance(request, Allocate)
-        instance.order = len(cluster.instances) if single else -number
-    after = state_after(cluster, request, reply.success, reply.result)
-    _show(given, after, "Final")
-    write_to(after, "post-ialloc", "after")
+    _show_result(given, cluster, request, reply, write_to)
     return 0
 
 
@@ -148,20 +144,64 @@ def _is_dedicated(cluster: Cluster, group_name: str | None) -> bool:
     )
 
 
-def _show(given: Given, state: State, moment: str) -> None:
-    """List the nodes of `state` on stderr if an option requests it."""
+def _show_result(
+    given: Given,
+    cluster: Cluster,
+    request: Request,
+    reply: Reply,
+    write_to: Callable[[State, str, str, Group | None], None],
+) -> None:
+    """List and save the state after `reply` if options request it, as hail does."""
+    for number, instance in enumerate(request.coming, start=1):
+        # A single new instance has the number -1, and is the first one in files; several are last
+        instance.order = LAST_ORDER if isinstance(request, Allocate) else -number
+    after = state_after(cluster, request, reply.success, reply.result)
+    group = _chosen_group(cluster, request, reply)
+    _show(given, after, "Final", group)
+    if group is not None and len(cluster.members(group)) < len(cluster.instances):
+        group = None  # hail crashes because the nodes of the other instances are missing
+    write_to(after, "post-ialloc", "after", group)
+
+
+def _chosen_group(cluster: Cluster, request: Request, reply: Reply) -> Group | None:
+    """Return the only group in the final data of the cluster; None for all groups.
+
+    If a new instance is placed and its group is named, or the cluster is dedicated, hail leaves out
+    the nodes of other groups.
+    """
+    if not isinstance(request, Allocate) or not reply.success:
+        return None
+    if request.group_name is None and not _is_dedicated(cluster, None):
+        return None
+    return next(node.group for node in cluster.nodes if node.name == reply.result[0])
+
+
+def _show(given: Given, state: State, moment: str, group: Group | None = None) -> None:
+    """List the nodes of `state`, or those of `group`, on stderr if an option requests it."""
     if given.print_nodes is not None:
-        say(f"\n{moment} cluster status:\n{node_list(state, given.print_nodes)}")
+        say(f"\n{moment} cluster status:\n{node_list(state, given.print_nodes, group)}")
 
 
 def _save(
-    given: Given, master: str, policy: Policy, state: State, ending: str, moment: str
+    given: Given,
+    master: str,
+    policy: Policy,
+    state: State,
+    ending: str,
+    moment: str,
+    group: Group | None,
 ) -> None:
-    """Write `state` to a file if an option requests it."""
+    """Write `state`, or the part of `group`, to a file if an option requests it."""
     if given.save is not None:
         path = f"{given.save}.{ending}"
         text = write_text(
-            state.cluster, state, policy=policy, master=master, backwards=True, reported=True
+            state.cluster,
+            state,
+            policy=policy,
+            master=master,
+            backwards=True,
+            reported=True,
+            group=group,
         )
         write(path, text)
         say(f"The cluster state {moment} iallocator run has been written to file '{path}'")
@@ -201,12 +241,12 @@ def _info(info: str) -> str:
 def _disconnected(info: str, cluster: Cluster, chosen: str | None) -> str:
     """Return `info`, with hail's words for groups that lack a network and had no alternative.
 
-    `chosen`: the name of the group that the request names. hail uses other words if no group is
-    allocatable.
+    `chosen`: the name of the group that the request names. hail uses other words on a dedicated
+    cluster.
     """
     if chosen is not None:
         return DISCONNECTED.sub(r"The group \1\2", info)
-    if all(group.alloc_policy == "unallocable" for group in cluster.groups):
+    if _is_dedicated(cluster, None):
         return DISCONNECTED.sub(r"Group \1: error The group \1\2", info)
     return info
 

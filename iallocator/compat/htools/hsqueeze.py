@@ -18,6 +18,8 @@ from iallocator.tags.standby import is_standby
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
+    from iallocator.model.cluster import Cluster
+    from iallocator.model.policy import Policy
     from iallocator.planners.squeeze.result import SqueezeResult
     from iallocator.sources import Source
 
@@ -54,7 +56,7 @@ def run(given: Given) -> int:
         master=source.master,
         kinds=MOVE_SHARED,
     )
-    done = squeeze_cluster(cluster, source.policy, wanted)
+    done = _squeeze(cluster, source.policy, wanted)
     if given.save is not None:
         _save(given.save, "original", "before hsqueeze run", source, done.before)
     names = switched(done)
@@ -86,6 +88,25 @@ def run(given: Given) -> int:
             replay(after, done.moves)
             _save(given.save, "squeezed", f"after hsqueeze {what}", source, after)
     return 0
+
+
+def _squeeze(cluster: Cluster, policy: Policy, options: SqueezeOptions) -> SqueezeResult:
+    """Return the plan of `squeeze` for all groups together, as hsqueeze plans.
+
+    If this plan moves an instance to another group, return the plan that keeps instances in their
+    groups: Ganeti rejects moves between groups.
+    """
+    homes = [node.group for node in cluster.nodes]
+    if len(set(homes)) > 1:
+        cluster.regroup([homes[0]] * len(homes))
+        try:
+            done = squeeze_cluster(cluster, policy, options)
+        finally:
+            cluster.regroup(homes)
+        moves = ({homes[index] for index in (*m.before, *m.after)} for m in done.moves)
+        if all(len(groups) == 1 for groups in moves):
+            return done
+    return squeeze_cluster(cluster, policy, options)
 
 
 def _save(path: str, ending: str, moment: str, source: Source, state: State) -> None:

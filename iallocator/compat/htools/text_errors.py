@@ -11,8 +11,6 @@ import os
 
 from iallocator.compat.htools.errors import OptionValueError
 from iallocator.compat.htools.options import INTEGER, NUMBER_FORM, number, size
-from iallocator.errors import IallocatorError
-from iallocator.files import read_file
 from iallocator.model.templates import TEMPLATES
 from iallocator.sources.text import POLICY_OF_WORD, SECTIONS, STATE_OF_STATUS
 from iallocator.wire.codec import dumps
@@ -46,15 +44,9 @@ def complain_of_file(path: str, written_by: str = "") -> str:
     return f"{path}: {function}: does not exist (No such file or directory)"
 
 
-def text_error(path: str, limit: int) -> str:
-    """Return the first error in the text file at `path`; "" if it is unknown.
-
-    `limit`: the most bytes of the file.
-    """
-    try:
-        text = read_file(path, limit).decode("utf-8", "replace")
-    except IallocatorError:
-        return ""
+def text_error(raw: bytes) -> str:
+    """Return the first error in `raw`, the content of a text file; "" if it is unknown."""
+    text = raw.decode("utf-8", "replace")
     sections = list(_sections(text))
     if len(sections) < 4:
         return f"Invalid format of the input file: {len(sections)} sections instead of 4 or more"

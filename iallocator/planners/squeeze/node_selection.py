@@ -229,7 +229,8 @@ class NodeSelection:
                 state = State(aim.cluster)
                 if state.columns[MEMORY][index] > 0 and not aim.reserve.lacks(state, index):
                     large.append(index)
-        orders = [standby] if len(large) == len(standby) else [standby, large]
+        alone = feasibility.behaviour.squeezes_by_balancing  # hsqueeze tries this order alone
+        orders = [standby] if alone or len(large) == len(standby) else [standby, large]
         tries = [order[:count] for order in orders for count in range(len(order) + 1)]
         for nodes in tries:
             if self._out_of_time():
@@ -237,6 +238,8 @@ class NodeSelection:
             result = feasibility.find(on=nodes)
             if not result.problem:
                 self.keep(nodes, result)
+                if alone:
+                    return
                 # Leave out nodes that the others do not need, and find better balanced moves
                 self._improve([_OneLess(self.chosen[-2::-1])], lambda work: (len(work.chosen),))
                 if self.stopped:

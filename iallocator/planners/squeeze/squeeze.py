@@ -286,16 +286,14 @@ class _Work:
             order += candidates
         most = sum(node.online for node in self.cluster.nodes)
         most -= not self.options.master  # an unknown master node may be the last one
-        # Without candidates, no balancing is tried
-        if order and all(search.choose(()) for search in searches.values()):
-            # Of equal nodes, the last one of the document, as in hsqueeze: the first one by index
-            order.sort(key=lambda k: (len(state.primaries[k]), k))
-            for index in order:
-                search = searches[self.cluster.nodes[index].group.index]
-                if sum(len(one.chosen) for one in searches.values()) >= most:
-                    search.rejected[index] = LAST_ONE
-                    continue
-                search.choose([*search.chosen, index])
+        # Of equal nodes, the last one of the document, as in hsqueeze: the first one by index
+        order.sort(key=lambda k: (len(state.primaries[k]), k))
+        for index in order:
+            search = searches[self.cluster.nodes[index].group.index]
+            if sum(len(one.chosen) for one in searches.values()) >= most:
+                search.rejected[index] = LAST_ONE
+                continue
+            search.choose([*search.chosen, index])
         for search in searches.values():
             if not search.chosen:
                 search.entries, search.score = (), search.before
@@ -540,10 +538,12 @@ class _Work:
                     done.remarks.append(
                         f"{node.name}: size unknown while it is off, taken for that of {model.name}"
                     )
-            standby.sort(key=lambda node: (self._liking(node), wake_rank(node)))
+            together = self.options.behaviour.squeezes_by_balancing
+            ranks = {node.name: 0 if together else wake_rank(node) for node in standby}
+            standby.sort(key=lambda node: (self._liking(node), ranks[node.name]))
             state = State(self.cluster)
             before = score_of(state, group.nodes)
-            relief = self._feasibility(group, self.options.minimal, state, evacuate=False)
+            relief = self._feasibility(group, self.options.minimal, state, evacuate=together)
             search = NodeSelection(
                 relief, [node.index for node in standby], before, self.options.limits
             )

@@ -1,0 +1,156 @@
+"""Recognise differences from htools that the manual lists (`docs/reference/htools.md`).
+
+A difference that is not recognised is an error of this program until it is explained.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from .command_lines import Case
+
+if TYPE_CHECKING:
+    from .htools import Ran
+
+    Original = Callable[[Case], Ran]
+
+__all__ = ["LISTED", "Listed", "reason"]
+
+
+class Listed(NamedTuple):
+    """A difference that the manual lists.
+
+    Attributes
+    ----------
+    programs:
+        The programs that can have the difference.
+    reason:
+        The cause of the difference.
+    explains:
+        Called with a case, the result of htools, this program's result, and a function that runs
+        htools for another case. Returns whether the cause explains the difference.
+    """
+
+    programs: tuple[str, ...]
+    reason: str
+    explains: Callable[[Case, Ran, Ran, Original], bool]
+
+
+def reason(one: Case, peer: Ran, own: Ran, original: Original) -> str:
+    """Return why the results of `one` differ if the manual lists the cause; "" if it does not.
+
+    `original`: runs the program of htools for a case.
+    """
+    for listed in LISTED:
+        if one.program in listed.programs and listed.explains(one, peer, own, original):
+            return listed.reason
+    return ""
+
+
+def _rejects_value(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether only this program rejects a value of the message or of an answer of RAPI."""
+    rejected = re.search(r"(^Error: |: )[\w/ .-]+: expected .*, got ", own.out + own.err, re.M)
+    return not peer.status and bool(own.status) and rejected is not None
+
+
+def _crashes(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether htools crashes for a missing instance or node."""
+    return "hail: IntMap.!: key" in peer.err and "CallStack" in peer.err
+
+
+def _has_no_score(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether a node without cpus, or without exclusive spindles, has no score."""
+    if peer.status or own.status or not own.out.startswith("{") or "-t" in one.arguments:
+        return False
+    nodes = json.loads(one.files["request.json"])["nodes"].values()
+    return any(
+        not node["total_cpus"]
+        or (node["ndparams"]["exclusive_storage"] and not node["total_spindles"])
+        for node in nodes
+        if "total_cpus" in node
+    )
+
+
+def _rows(one: Case, part: int) -> list[list[str]]:
+    """Return the fields of the lines in a part of the text file: 1: nodes, 2: instances."""
+    return [line.split("|") for line in one.files["cluster.data"].split("\n\n")[part].splitlines()]
+
+
+def _crosses_groups(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether htools moves an instance to another group."""
+    groups = {row[0]: row[8] for row in _rows(one, 1)}
+    saved = original(one._replace(arguments=(*one.arguments, "-Splan"))).written
+    after = Case(one.program, (), {"cluster.data": saved["plan.squeezed"]})
+    nodes = {row[0]: {name for name in row[6:8] if name} for row in _rows(one, 2)}
+    return any(
+        len({groups[name] for name in nodes[row[0]] | {name for name in row[6:8] if name}}) > 1
+        for row in _rows(after, 2)
+    )
+
+
+def _keeps_a_node(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether htools powers all nodes down because the data name no master node."""
+    online = {row[0] for row in _rows(one, 1) if row[7] == "N" and "?" not in row}
+    without = set(peer.out.splitlines()) & online
+    return without == online and len(without) == len(set(own.out.splitlines()) & online) + 1
+
+
+STANDARD = "|128,1,1024,1,1,1|||4.0|"
+"""The policy of a text file without policies; fields that are not used here are empty."""
+
+
+def _counts_offline_nodes(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether a node that is offline, or will be, lacks the resources of the options.
+
+    hsqueeze checks these nodes, too. Nodes with unknown amounts have no resources.
+    """
+    needed = 2.0
+    for word, value in zip(one.arguments, (*one.arguments[1:], "")):
+        if re.match("--(min|tar)", word):
+            needed = max(needed, float(value if "=" not in word else word.split("=")[1]))
+    groups = {row[1]: row[0] for row in _rows(one, 0)}
+    lines = [line for line in one.files["cluster.data"].splitlines() if line.count("|") == 5]
+    policies = {line.split("|")[0]: line.split("|") for line in [STANDARD, *lines]}
+    memory, cpus, *_ = (int(text) * needed for text in policies[""][1].split(","))
+    leaving = set(own.out.splitlines())
+    for row in _rows(one, 1):
+        used = sum(int(held[3]) for held in _rows(one, 2) if held[6] == row[0])
+        if "?" in row[1:7]:
+            return True
+        if row[7] == "Y" or row[0] in leaving:
+            free = int(row[3]) if row[7] == "Y" else int(row[1]) - int(row[2])
+            ratio = float(policies.get(groups[row[8]], policies[""])[4])
+            if free <= memory or int(row[6]) * ratio < 1 + cpus + used * (row[7] == "Y"):
+                return True
+    return False
+
+
+def _fails_over_to_drained(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether instances that fail over to a drained or offline node alone move otherwise."""
+    if "--full-evacuation" not in one.arguments:
+        return False
+    theirs, ours = ([line.split() for line in ran.out.splitlines()] for ran in (peer, own))
+    differ = [(a, b) for a, b in zip(theirs, ours) if a != b]
+    offline = {row[0] for row in _rows(one, 1) if row[7] == "Y"}
+    nodes = {row[0]: row[6:8] for row in _rows(one, 2)}
+    return len(theirs) == len(ours) and all(
+        a[0] == b[0] and a[0] in nodes and not offline.isdisjoint(nodes[a[0]]) for a, b in differ
+    )
+
+
+READERS = ("hail", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace")
+"""The programs that read a message, or answers of RAPI."""
+
+LISTED = (
+    Listed(READERS, "a value that cannot be right is rejected", _rejects_value),
+    Listed(("hail",), "hail crashes", _crashes),
+    Listed(("hail",), "a score of hail is NaN", _has_no_score),
+    Listed(("hroller",), "an instance fails over to a drained node", _fails_over_to_drained),
+    Listed(("hsqueeze",), "hsqueeze powers the last node down", _keeps_a_node),
+    Listed(("hsqueeze",), "hsqueeze checks offline nodes, too", _counts_offline_nodes),
+    Listed(("hsqueeze",), "hsqueeze moves instances between groups", _crosses_groups),
+)
+"""The differences, each with a test that recognises it."""
