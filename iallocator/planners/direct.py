@@ -5,11 +5,13 @@ instance again, to another node or back. Only the placement after the plan matte
 a disk before the last move of its instance is needless.
 
 Algorithm of `direct_moves`: for each instance that moves more than once, find the shortest
-sequences of moves from the first to the last nodes of the instance. Try each sequence at several
-positions between the first and the last move of the instance. Keep a sequence if it copies less, or
-copies as much in fewer moves, and if every move of the plan is still legal. Repeat until nothing
-changes. Cost: one pass over the moves of the plan for each sequence and position, with at most
-`MOST_SHORTENING_MOVES` moves in all.
+sequences of moves from the first to the last nodes of the instance. A sequence is used if it copies
+less, or copies as much in fewer moves. First, all instances get such a sequence at once, and the
+moves are put into a legal order (`iallocator.planners.steepest_order`). If there is no legal order,
+each sequence is tried alone, at several positions between the first and the last move of the
+instance, and kept if every move of the plan is still legal; this is repeated until nothing changes.
+Cost: that of the order; then one pass over the moves of the plan for each sequence and position,
+with at most `MOST_SHORTENING_MOVES` moves in all.
 
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
 not on their last nodes, and move each instance that can move there legally now. If a pass moves
@@ -93,6 +95,13 @@ def direct_moves(
     over:
         Returns whether time is up. The shorter plans found until then are kept.
     """
+    work = _Shortening(done, limits, failures, over)
+    if done.keeps_n1_on_the_way:
+        work.shorten_all(rules)
+        if not work.changed:
+            return None
+        if work.put_in_order(rules):
+            return work.plans
     for each in (False, True):
         work = _Shortening(done, limits, failures, over)
         for number in range(len(done.plans)):
@@ -154,6 +163,33 @@ class _Shortening:
         self.number = number
         soft = self._limits.of(self._groups[number]).ignore_soft_errors
         self.rules = rules.minding_soft_limits(soft).while_leaving(self._limits.power.off)
+
+    def shorten_all(self, rules: MoveRules) -> None:
+        """Move every instance directly that moves several times, in all plans.
+
+        A direct move takes the place of the first move of its instance. Whether the moves are legal
+        is not checked.
+        """
+        for number in range(len(self.plans)):
+            self.begin(number, rules)
+            direct: dict[int, Entries] = {}  # by the position of the first of the old moves
+            old: set[int] = set()
+            for places in _moved_again(self.plan).values():
+                moves = [self.plan[k].move for k in places]
+                first, last = moves[0], moves[-1]
+                ways = shortest_ways(
+                    self.before, first.instance, first.before, last.after, self.rules
+                )
+                way = next((one for one in ways if _effort(one) < _effort(moves)), None)
+                if way is not None:
+                    direct[places[0]] = [PlanEntry(move) for move in way]
+                    old.update(places)
+                    self.changed[number] = None
+            self.plans[number] = [
+                one
+                for k, entry in enumerate(self.plan)
+                for one in direct.get(k, [] if k in old else [entry])
+            ]
 
     def put_in_order(self, rules: MoveRules) -> bool:
         """Order the moves of the changed plans so that the score falls early.
@@ -307,12 +343,7 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
 
         Instances that move together with their colocation group are left out.
         """
-        own: dict[str, list[int]] = {}
-        for k, entry in enumerate(plan):
-            own.setdefault(entry.move.instance.name, []).append(k)
-        for every in own.values():
-            if len(every) == 1 or any(plan[k].colocated for k in every):
-                continue
+        for every in _moved_again(plan).values():
             spans = [
                 every[start : start + length]
                 for length in range(len(every), 1, -1)
@@ -337,6 +368,21 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
                                 *(new if k == place else []),
                             )
                         ]
+
+
+def _moved_again(plan: Entries) -> dict[str, list[int]]:
+    """Return for each instance that moves several times the positions of its moves in `plan`.
+
+    Instances that move together with their colocation group are left out.
+    """
+    own: dict[str, list[int]] = {}
+    for k, entry in enumerate(plan):
+        own.setdefault(entry.move.instance.name, []).append(k)
+    return {
+        name: places
+        for name, places in own.items()
+        if len(places) > 1 and not any(plan[k].colocated for k in places)
+    }
 
 
 def rescore_all(done: GroupPlans, limits: PlanLimits) -> None:

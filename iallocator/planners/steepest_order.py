@@ -13,6 +13,7 @@ elements for *m* moves on *n* nodes, if *c* moves share a node with a move.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,13 @@ MOST_COMPUTED = 100
 """For so many moves, those with the highest last known gains, the gains may be computed."""
 
 
+MOST_REJECTIONS, MORE_REJECTIONS = 100, 1
+"""The limits may reject so many moves in all; and so many more for each move that is made.
+
+If they reject more, there is probably no order: nodes lack memory, for example.
+"""
+
+
 def steepest_order(
     problem: BalanceProblem,
     entries: Sequence[PlanEntry],
@@ -50,9 +58,9 @@ def steepest_order(
 ) -> list[PlanEntry] | None:
     """Return `entries` in an order in which each move lowers the score as much as possible.
 
-    None if the limits allow no move before all are made, or if `over` returns that time is up. The
-    moves up to the last one that satisfies a hard constraint stay first. The moves of a colocation
-    group stay together.
+    None if the limits reject many moves, or all that are left, or if `over` returns that time is
+    up. The moves up to the last one that satisfies a hard constraint stay first. The moves of a
+    colocation group stay together.
 
     Parameters
     ----------
@@ -101,6 +109,7 @@ def steepest_order(
         left = np.ones(len(units), dtype=bool)
         gains = np.zeros(len(units))
         again = list(range(len(units)))
+        rejections_left = MOST_REJECTIONS
         while left.any():
             check()
             if over():
@@ -108,9 +117,11 @@ def steepest_order(
             gains[again] = _gains(scores, [changes[number] for number in again])
             ready = np.flatnonzero(left & (earlier == 0))
             best = ready[np.argsort(-gains[ready], kind="stable")].tolist()
-            chosen = next((number for number in best if legal(units[number])), None)
+            tried = itertools.islice(best, rejections_left + 1)
+            chosen = next((number for number in tried if legal(units[number])), None)
             if chosen is None:
                 return None
+            rejections_left += MORE_REJECTIONS - best.index(chosen)
             left[chosen] = False
             later = following.get(chosen, set())
             earlier[sorted(later)] -= 1
