@@ -187,8 +187,8 @@ class Storage:
         """Set the pools of an instance if its disks and tags name none; return whether a pool is
         new.
 
-        `usual`: the pool of its template, if disk parameters name one. `anywhere`: whether groups
-        have different pools for its template.
+        `usual`: the pool of its template, if disk parameters name one. `anywhere`: if they name
+        none, whether the instance can be in any pool.
         """
         pools = () if anywhere else presumed(instance.template)
         pools = pools if usual is None else (usual,)
@@ -199,10 +199,14 @@ class Storage:
     def presume_new(self, instance: Instance) -> bool:
         """Set the pools of a new instance of which only the template is known; return whether a
         pool is new.
+
+        An ext instance can be in any pool, because only its disks name the pool.
         """
         usual = self.by_template(instance.template)
         own = next(iter(usual)) if len(usual) == 1 else None
-        return self.presume(instance, own, anywhere=len(usual) > 1)
+        kind = TEMPLATES[instance.template]
+        by_disks = kind.disk_key and not kind.parameter_key
+        return self.presume(instance, own, anywhere=len(usual) > 1 or bool(by_disks))
 
     def knows(self, pool: Pool) -> bool:
         """Return whether a node names this volume group, or lists all of its pools."""

@@ -39,6 +39,15 @@ def scenario(rng: Random, template: str, pool: Json) -> Json:
     return made
 
 
+def test_capacity_counts_ext_instances_on_all_nodes() -> None:
+    """Capacity counts ext instances on all nodes, because only disks name their pools."""
+    made = scenario(Random("ext"), "ext", external("nas"))
+    words = ("--n1=off", "--disk-template=ext", f"--standard-alloc=10,{SIZE},1")
+    found = json_of("capacity", *words, "--tiered-alloc=10,100000,1", document=made)
+    free = [node["free_memory"] for node in made["nodes"].values()]
+    assert found["standard"]["count"] == sum((memory - 1) // SIZE for memory in free)
+
+
 def placed_one_by_one(document: Json, template: str, mode: str) -> int:
     """Return how many instances are placed if each of them is requested on its own."""
     for count in range(100):
