@@ -15,6 +15,10 @@ from vcluster.node import ClusterError
 
 from scenario.expectations import Expect, Outcome, problems
 
+_ATTEMPTS = 4
+_TIMED_OUT = "SSL connection timeout"
+"""Part of the message of a command that failed because a node did not answer Ganeti in time."""
+
 
 @dataclass
 class Tally:
@@ -100,13 +104,21 @@ class Runner:
     def arrange(self, *words: str) -> None:
         """Run a command that only prepares for what follows; it must succeed.
 
+        If Ganeti cannot reach a node in time, as on a busy machine, the command is repeated.
+
         Parameters
         ----------
         *words : str
             The command.
         """
         stage.STEP.write_text("arrange", encoding="utf-8")
-        self.cluster.ask(*words)
+        for attempt in range(_ATTEMPTS):
+            try:
+                self.cluster.ask(*words)
+                break
+            except ClusterError as error:
+                if _TIMED_OUT not in str(error) or attempt == _ATTEMPTS - 1:
+                    raise
         self._stale = True
 
     def drop(self, *names: str) -> None:
