@@ -37,7 +37,7 @@ from iallocator.execution.node_work import NodeCommands, NodeWork
 from iallocator.execution.queue_access import open_queue
 from iallocator.execution.records import DONE, FAILED, REJECTED, RETURNING, SENDING, SENT
 from iallocator.render.words import duration_words
-from iallocator.transition.step import REBOOT, UNDRAIN
+from iallocator.transition.step import PROMOTE, REBOOT, UNDRAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,8 +228,12 @@ class _Campaign:
         `records`: the records of the plan that drained the nodes.
         """
         command, state = self._command, self._state
-        steps = [step for job in records.whole.values() for step in job.steps]
-        undrained = [step for step in steps if step["kind"] == UNDRAIN and step["node"] in nodes]
+        undrained = [
+            step
+            for number, job in records.whole.items() for step in job.steps
+            if (step["kind"] == UNDRAIN and step["node"] in nodes)
+            or (step["kind"] == PROMOTE and records.of[number].state != DONE)
+        ]  # fmt: skip
         transition: Json = {"steps": [], "jobs": []}
         for number, step in enumerate(undrained, start=1):
             transition["steps"].append({**step, "number": number, "after": []})

@@ -31,6 +31,7 @@ _NODE_WORDS = {
     kinds.UNDRAIN: "modify --drained=no",
     kinds.OFFLINE: "modify --offline=yes",
     kinds.ONLINE: "modify --offline=no",
+    kinds.PROMOTE: "modify --master-candidate=yes",
     kinds.DEMOTE: "modify --master-candidate=no --auto-promote",
     kinds.TAG: "add-tags",
     kinds.UNTAG: "remove-tags",

@@ -93,6 +93,7 @@ _FLAGS = {
     kinds.UNDRAIN: {"drained": False},
     kinds.OFFLINE: {"offline": True},
     kinds.ONLINE: {"offline": False},
+    kinds.PROMOTE: {"master_candidate": True},
     kinds.DEMOTE: {"master_candidate": False, "auto_promote": True},
 }
 

@@ -19,7 +19,7 @@ from iallocator.transition.planner import TransitionPlanner
 from iallocator.transition.requirements import Demands, NodeChanges
 from iallocator.transition.resources import Place
 from iallocator.transition.schedule import arrange
-from iallocator.transition.step import DRAIN, REBOOT, UNDRAIN, Step
+from iallocator.transition.step import DRAIN, PROMOTE, REBOOT, UNDRAIN, Step
 from iallocator.transition.transition import number
 
 TYPE_CHECKING = False
@@ -187,9 +187,21 @@ class _Steps:
         self._out = _chains(cluster, one.out)
         self._reboots = {index: Step(REBOOT, node=index) for index in one.nodes}
         self._opened = {index: Step(UNDRAIN, node=index) for index in switched}
+        self._promoted: list[Step] = []
         for index, step in self._opened.items():
             here = cluster.nodes[index]
-            step.promotes = here.master_candidate and not (here.drained or here.offline)
+            if not here.master_candidate or here.drained or here.offline:
+                continue
+            if len(one.nodes) == 1:
+                step.promotes = True
+                continue
+            # Ganeti writes the SSH key of a master candidate to nodes that answer only
+            promote = Step(PROMOTE, node=index)
+            promote.needs[step] = "the step before"
+            for other, reboot in self._reboots.items():
+                if other != index:
+                    promote.needs[reboot] = f"{cluster.nodes[other].name} is up again"
+            self._promoted.append(promote)
         self._back = _chains(cluster, one.back)
         last: dict[str, Step] = {}
         for steps in self._back:  # an instance may move more than once
@@ -243,7 +255,7 @@ class _Steps:
         )
         nodes = (self._drains, self._reboots, self._opened)
         drains, reboots, opened = (list(steps.values()) for steps in nodes)
-        return [*drains, *out, *reboots, *opened, *back]
+        return [*drains, *out, *reboots, *opened, *back, *self._promoted]
 
     def ends(self) -> list[Step]:
         """Return the last steps of the round, on which the next round depends."""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRIVALS", "CREATE", "DEMOTE", "DRAIN", "FAILOVER", "FENCE", "MIGRATE", "MOVE", "OFFLINE",
-    "ONLINE", "POWER_OFF", "POWER_ON", "REBOOT", "RECREATE_DISKS", "REINSTALL", "REPLACE_DISKS",
-    "START", "STOP", "TAG", "UNDRAIN", "UNTAG", "Step",
+    "ONLINE", "POWER_OFF", "POWER_ON", "PROMOTE", "REBOOT", "RECREATE_DISKS", "REINSTALL",
+    "REPLACE_DISKS", "START", "STOP", "TAG", "UNDRAIN", "UNTAG", "Step",
 ]  # fmt: skip
 
 MIGRATE = "migrate"
@@ -36,6 +36,7 @@ REBOOT = "reboot"
 OFFLINE = "offline"
 ONLINE = "online"
 DEMOTE = "demote"
+PROMOTE = "promote"
 TAG = "tag"
 UNTAG = "untag"
 
@@ -53,7 +54,7 @@ class Step:
     instance, before, after:
         The instance, and its places before and after; None for steps of nodes.
     node:
-        The index of the node that is fenced, powered, drained, demoted or tagged.
+        The index of the node that is fenced, powered, drained, demoted, promoted or tagged.
     tags:
         The tags that are added or removed.
     move:

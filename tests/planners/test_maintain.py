@@ -70,6 +70,8 @@ def test_every_node_is_rebooted_once_and_the_master_last(document: Json, after: 
         elif step["kind"] == "reboot":
             assert step["node"] in drained or step["node"] == "node4"
             assert step["node"] not in {nodes[0] for nodes in where.values()}
+        elif step["kind"] == "promote":
+            assert step["node"] not in drained
         else:
             where[step["instance"]] = step["to"]
             assert step["kind"] == "replace-disks" or step["to"][0] not in drained
@@ -189,9 +191,37 @@ def test_commands_are_those_of_each_node_in_document_text_and_script() -> None:
     order = [
         next(k for k, line in enumerate(script) if part in line)
         for part in ("drained=yes --auto-promote node1", "( ssh node1", "wait until node1, and",
-                     "( ping -c1 node1", "drained=no --master-candidate=yes node1")
+                     "( ping -c1 node1", "drained=no node1", "--master-candidate=yes node1")
     ]  # fmt: skip
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_node_is_a_master_candidate_again_when_all_nodes_of_its_group_are_back(
+    parallel: int,
+) -> None:
+    """A node gets its role back by a step that depends on the reboots of its whole group.
+
+    Ganeti writes the SSH key of a new master candidate to the nodes that answer. In a group of one
+    node, the node gets the role back when it is undrained.
+    """
+    plan = campaign(SHARED, "--only=node1,node2", f"--parallel={parallel}")
+    steps = plan["transition"]["steps"]
+    reboots = {step["number"] for step in steps if step["kind"] == "reboot"}
+    promotes = [step for step in steps if step["kind"] == "promote"]
+    undrains = [step for step in steps if step["kind"] == "undrain"]
+    assert len(undrains) == 2
+    assert all(
+        step["opcodes"][0].get("master_candidate", False) == (parallel == 1) for step in undrains
+    )
+    assert [step["node"] for step in promotes] == (["node1", "node2"] if parallel == 2 else [])
+    before = {step["number"]: set(step["depends_on"]) for step in steps}
+    for step in promotes:
+        needed = set(before[step["number"]])
+        for _ in steps:
+            needed |= {one for number in needed for one in before[number]}
+        assert reboots <= needed
+        assert step["opcodes"][0]["master_candidate"] is True
 
 
 def test_person_must_act_if_there_is_no_command() -> None:

@@ -45,6 +45,9 @@ class Walk:
             self.drained.discard(step["node"])
         elif step["kind"] == "reboot":
             self._reboot(step["node"])
+        elif step["kind"] == "promote":
+            if step["node"] in self.drained:
+                self.wrong.append(f"{step['node']} is drained")
         else:
             self.wrong.append(f"what is {step['kind']}?")
 
