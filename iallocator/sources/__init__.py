@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from iallocator.wire.reading import Reading
 
 __all__ = [
-    "Source", "document_path", "load", "named", "read_document", "source_name", "source_of_text",
-    "substitute",
+    "Source", "document_path", "load", "named", "read_document", "source_name",
+    "source_of_document", "source_of_text", "substitute",
 ]  # fmt: skip
 
 NO_CLUSTER = (
@@ -91,7 +91,17 @@ def load(
     other = substitute(settings, reading, in_run)
     if other is not None:
         return other
-    raw = read_document(settings, path)
+    return source_of_document(read_document(settings, path), path, reading)
+
+
+def source_of_document(raw: bytes, path: str, reading: Reading) -> Source:
+    """Return the cluster in `raw`, the content of the document at `path`.
+
+    Raises
+    ------
+    RequestError
+        If the document is invalid.
+    """
     with InFile(path):
         document = decode(raw)
         return Source(read_cluster(document, reading), cluster_policy(document), "", document)

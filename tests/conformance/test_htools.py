@@ -168,6 +168,7 @@ def test_hsqueeze_leaves_one_node_on_if_the_master_is_unknown() -> None:
         "hspace --simulate p,4,1g,1g,8.5", "hspace --simulate p,4,1g,1g,8,x",
         "hspace --simulate p,4,1g,1g,8,1,x", "hspace --simulate p,4,1g,1g,8,1,False",
         "hbal --evac=1", "harep --job", "harep", "harep -Lnone", "hbal -Lnone", "hscan -Lnone",
+        "hbal --luxi=", "harep --luxi=", "hscan --luxi=", "hbal -I /dev/null", "hcheck -I /tmp",
         "hscan none.invalid localhost:1", "hinfo -m file://none", "hcheck -m http://localhost:1",
     ],
 )  # fmt: skip

@@ -26,7 +26,7 @@ from iallocator.planners.eligible import set_vcpu_ratio
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
-from iallocator.sources import source_of_text
+from iallocator.sources import source_of_document, source_of_text
 from iallocator.sources.lines import default_policy
 from iallocator.tolerances import WRITTEN_DECIMALS
 from iallocator.units import GIB, MOST_FIXED, shortest
@@ -150,12 +150,6 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         folder = settings.rapi.removeprefix(FILE_SCHEME)
         if folder != settings.rapi and (problem := folder_problem(folder, settings.max_input)):
             raise ProgramError(f"{NOT_LOADED}{problem}")
-    if (
-        settings.ialloc_src
-        and os.path.isfile(settings.ialloc_src)
-        and (problem := message_problem(read_file(settings.ialloc_src, settings.max_input)))
-    ):
-        raise ProgramError(f"Error: {problem}")
     reading = reading_for(settings)
     if in_order:
         reading.behaviour = HAIL_IN_ORDER
@@ -164,6 +158,11 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         if settings.text_data:
             raw = _read_text_file(settings)
             source = silently(lambda: source_of_text(raw, settings, reading))
+        elif settings.ialloc_src:
+            raw = read_file(settings.ialloc_src, settings.max_input)
+            if problem := message_problem(raw):
+                raise ProgramError(f"Error: {problem}")
+            source = silently(lambda: source_of_document(raw, settings.ialloc_src, reading))
         else:
             source = silently(lambda: load_source(settings, (), reading))
     except IallocatorError as error:

@@ -11,6 +11,7 @@ completions of shells read them. The help texts are different.
 
 from __future__ import annotations
 
+import os
 import re
 
 from iallocator.compat.htools.errors import OptionError, OptionValueError
@@ -186,6 +187,11 @@ def size(what: str, text: str) -> int:
     raise OptionValueError(f"{what}: Can't parse string '{text}'")
 
 
+def socket(text: str) -> str:
+    """Read the path of a socket; at an empty path, no program accepts connections."""
+    return text or os.devnull
+
+
 def words(text: str) -> list[str]:
     """Read words separated by commas; an empty text has none."""
     return text.split(",") if text else []
@@ -203,7 +209,7 @@ OPTIONS = {
         Usage("-m --master", "read the cluster through RAPI", "ADDRESS", completion="host"),
         Usage(
             "-L --luxi", "read the cluster through LUXI, by default at the usual socket",
-            "[SOCKET]", completion="file",
+            "[SOCKET]", socket, completion="file",
         ),
         Usage(
             "-I --ialloc-src", "read the cluster from a request of Ganeti", "FILE",
