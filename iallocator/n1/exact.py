@@ -13,12 +13,13 @@ from __future__ import annotations
 from itertools import accumulate
 from math import floor, gcd, inf
 
+from iallocator.constraints.checks import OWN_SPINDLES, SPINDLES_OF_DISKS
 from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, checks_for, failover_checks, other_limits
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
-from iallocator.n1 import PACKED_LIMITS, disk_rejection
+from iallocator.n1 import PACKED_LIMITS, SUMMED_LIMITS, disk_rejection
 from iallocator.packing import Bins, Item, Packing
 
 TYPE_CHECKING = False
@@ -147,7 +148,8 @@ class FailoverTargets:
     order:
         The bins, those with most memory first.
     limits:
-        The limits that reject instances, other than memory, disk, pools and spindles.
+        The limits that reject instances, other than memory, disk, pools and an unknown number of
+        spindles.
     """
 
     __slots__ = ("disk", "limits", "memory", "nodes", "open", "order", "position")
@@ -166,7 +168,11 @@ class FailoverTargets:
         }
         self.order = sorted(range(len(self.nodes)), key=lambda b: -self.memory[b])
         self.limits = list(
-            dict.fromkeys(one for group in groups for one in other_limits(group, *PACKED_LIMITS))
+            dict.fromkeys(
+                one
+                for group in groups
+                for one in other_limits(group, *SUMMED_LIMITS, SPINDLES_OF_DISKS)
+            )
         )
 
 
@@ -217,7 +223,12 @@ class Evacuation:
         for index in targets.nodes if (targets.limits or self.pools) and self._members else ():
             view = NodeView.of(state, index, kernels.fixed[index])
             one = self._members[0][0]
-            left = [-limit.lacks.amount(view, view, one) for limit in targets.limits]
+            left = [
+                -limit.lacks.amount(view, view, one)
+                if view.exclusive or limit.lacks.unit != OWN_SPINDLES
+                else inf
+                for limit in targets.limits
+            ]
             if state.access is not None:
                 free = state.access.free[index]
                 left += [free.get(pool, inf) - 1 for pool in self.pools]
