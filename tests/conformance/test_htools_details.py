@@ -643,7 +643,8 @@ def test_repeated_member_is_read_without_a_remark_as_by_the_original(words: str)
     ("program", "number"),
     [
         ("hail", 710099), ("hail", 860025), ("hail", 860030), ("hail", 860044),
-        ("hail", 860100), ("hail", 870064), ("hail", 870075), ("hail", 870099), ("hcheck", 870133),
+        ("hail", 860100), ("hail", 870064), ("hail", 870075), ("hail", 870099), ("hail", 880004),
+        ("hcheck", 870133),
         ("hroller", 860118), ("hinfo", 860028), ("hsqueeze", 860005), ("hsqueeze", 860098),
         ("hsqueeze", 870112),
     ],
@@ -654,7 +655,7 @@ def test_rare_command_line_gives_the_output_of_the_original(program: str, number
     They are about full nodes without a reserve, groups without a rebooted node, the order of peers,
     the policy of a text file, an unreadable policy of the cluster, missing networks on dedicated
     clusters, numbers and groups of new instances, unknown instances in two options, instances that
-    stay on offline nodes, and plans for several groups.
+    stay on offline nodes, plans for several groups, and names without the common domain.
     """
     one = case(number, program)
     assert ours(one) == theirs(one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from math import ceil
 
-from iallocator.compat.htools.backend import policy_text
+from iallocator.compat.htools.backend import domain, policy_text
 from iallocator.model.columns import (
     CPUS,
     CPUS_LATER,
@@ -134,17 +134,20 @@ def cluster_text(state: State, policy: Policy, master: str, raw: dict[str, Any],
     hypervisor = _just(HYPERVISORS[hypervisors[0]] if hypervisors else None)
     place = _instance_positions(cluster)
     last = len(cluster.nodes) - 1 + first
+    end = domain(cluster)
     parts = {
         "cdGroups": (
             group_text(one, groups.get(one.uuid, {}).get("networks", one.networks), first)
             for one in cluster.groups
         ),
         "cdNodes": (
-            _node(state, one, place, first, one.name == master, hypervisor)
+            _node(state, one, place, first, one.name == master, hypervisor, end)
             for one in cluster.nodes[::-1]
         ),
         "cdInstances": (
-            _existing(state, one, [last - index for index in one.nodes], place, held.get(one.name))
+            _existing(
+                state, one, [last - index for index in one.nodes], place, held.get(one.name), end
+            )
             for one in sorted(cluster.instances, key=lambda one: place[one.name])
         ),
     }
@@ -166,8 +169,12 @@ def _existing(
     nodes: Sequence[int],
     place: Mapping[str, int],
     raw: dict[str, Any] | None,
+    end: str,
 ) -> str:
-    """Return an `instance` on `nodes` as hail prints it; `raw`: the instance in the message."""
+    """Return an `instance` on `nodes` as hail prints it.
+
+    `raw`: the instance in the message. `end`: the common end of all names, which the alias lacks.
+    """
     sizes = [(size, None) for size in instance.disk_sizes or [instance.disk]]
     if raw is not None:
         sizes = [(one["size"], one.get("spindles")) for one in raw["disks"]]
@@ -178,7 +185,8 @@ def _existing(
     state_name = STATES.get(instance.status_word, STATES[instance.admin_state])
     name = _text(instance.name)
     return (
-        f"Instance {{name = {name}, alias = {name}, mem = {instance.memory}, "
+        f"Instance {{name = {name}, alias = {_text(instance.name.removesuffix(end))}, "
+        f"mem = {instance.memory}, "
         f"dsk = {instance.disk}, disks = [{disks}], vcpus = {instance.vcpus}, "
         f"runSt = {state_name}, pNode = {nodes[0]}, sNode = {secondary}, "
         f"idx = {place[instance.name]}, util = {_load(instance.load)}, "
@@ -201,8 +209,12 @@ def _node(
     first: int,
     is_master: bool,
     hypervisor: str,
+    end: str,
 ) -> str:
-    """Return `node` in its initial `state` as hail prints it."""
+    """Return `node` in its initial `state` as hail prints it.
+
+    `end`: the common end of all names, which the alias lacks.
+    """
     index, last = node.index, len(state.cluster.nodes) - 1 + first
     columns = [column[index] for column in state.columns]
     here = list(state.primaries[index].values())
@@ -244,7 +256,8 @@ def _node(
     )
     name = _text(node.name)
     return (
-        f"Node {{name = {name}, alias = {name}, tMem = {float(memory)}, "
+        f"Node {{name = {name}, alias = {_text(node.name.removesuffix(end))}, "
+        f"tMem = {float(memory)}, "
         f"nMem = {node.reserved_memory}, iMem = {used}, fMem = {free}, "
         f"fMemForth = {free_later}, "
         f"xMem = {memory - node.reserved_memory - used - free}, "
