@@ -207,8 +207,7 @@ def effective_settings(
     """
     if settings.restrict_allocation_to and settings.behaviour.looks_names_up:
         # `settings` that name the nodes for new instances by their whole names
-        from copy import copy
-
+        from iallocator.light import copy
         from iallocator.names import whole_names
 
         known = [node.name for node in cluster.nodes]

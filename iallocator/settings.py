@@ -8,9 +8,8 @@ request that is out of range, causes a warning; the next source is used.
 
 from __future__ import annotations
 
-from copy import copy
-
 from iallocator.errors import cut
+from iallocator.light import copy
 from iallocator.options.table import request_options
 from iallocator.options.values import disk_reserve, mebibytes
 

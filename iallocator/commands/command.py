@@ -5,19 +5,11 @@ from __future__ import annotations
 import sys
 from os import environ
 from os.path import isfile
-from time import monotonic
+from time import gmtime, monotonic, strftime, time
 
 from iallocator.commands import SETS_OFFLINE
 from iallocator.constraints import relations_of
 from iallocator.deadline import Running
-from iallocator.documents.keys import (
-    DOCUMENT_VERSION,
-    FROZEN,
-    KEYS,
-    enveloped,
-    time_of_reading,
-    with_old_keys,
-)
 from iallocator.engine import reading_for, request_in, summary
 from iallocator.errors import IallocatorError, InFile, UsageError, cut, tell
 from iallocator.files import read_file
@@ -53,7 +45,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Command", "Result", "ShownState", "enforced_relations", "print_json", "reject_silent_nodes",
+    "time_of_reading",
 ]  # fmt: skip
+
+
+FROZEN = "SOURCE_DATE_EPOCH"
+"""The environment variable that sets the time in documents, in seconds since 1970."""
 
 
 class ShownState:
@@ -305,6 +302,8 @@ class Command:
 
         With ``--json=1``, these keys are absent, and the others are those of version 0.1.
         """
+        from iallocator.documents.keys import DOCUMENT_VERSION, KEYS, enveloped, with_old_keys
+
         settings = self.settings
         kind = self.name if self.name in KEYS else self.row.document
         if settings.json < DOCUMENT_VERSION:
@@ -427,3 +426,19 @@ def _load(text: str) -> float:
     if not (0 <= value <= LARGEST_LOAD and text.isascii() and "_" not in text):
         raise ValueError(text)
     return value
+
+
+def time_of_reading() -> str:
+    """Return the present time as text for documents; the environment can set it.
+
+    Raises
+    ------
+    UsageError
+        If ``SOURCE_DATE_EPOCH`` is not a number of seconds.
+    """
+    frozen = environ.get(FROZEN)
+    try:
+        moment = time() if frozen is None else int(frozen)
+        return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(moment))
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"{FROZEN}: expected seconds since 1970, got {frozen!r}") from None

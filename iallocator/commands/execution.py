@@ -27,7 +27,7 @@ from iallocator.execution.cluster_check import LiveClusterCheck, expectations, p
 from iallocator.execution.jobs import ExecutionError, describe, jobs_of
 from iallocator.execution.journal import Journal, default_path, read_journal
 from iallocator.execution.lock import ClusterLock
-from iallocator.execution.queue_access import open_queue, runs
+from iallocator.execution.queue_access import open_queue
 from iallocator.execution.records import (
     DONE,
     FAILED,
@@ -144,7 +144,7 @@ def begin(
     """
     from secrets import token_hex
 
-    queue, name = open_queue(settings) if runs(settings) else (None, "")
+    queue, name = open_queue(settings) if settings.asks_running_cluster else (None, "")
     codes = {code["OP_ID"]: code for step in transition["steps"] for code in step["opcodes"]}
     head: Json = {
         "run": f"{strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}",
@@ -207,11 +207,11 @@ def resume(
         raise UsageError(f"{settings.resume}: the journal is of iallocator {head['command']}")
     if not settings.execute and not settings.dry_run:
         execution = _read(settings, head, None)
-        report = execution.report(load if runs(settings) else None)
+        report = execution.report(load if settings.asks_running_cluster else None)
         _print(report, settings, versioned)
         return 0 if report["complete"] or _stopped_as_planned(execution.records) else 1
     queue = None
-    if runs(settings):
+    if settings.asks_running_cluster:
         queue, name = open_queue(settings)
         if name != head["cluster"] or queue.singly != head["singly"]:
             connection = "RAPI (-m)" if head["singly"] else "LUXI (-L)"

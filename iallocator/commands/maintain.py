@@ -8,7 +8,6 @@ from iallocator.commands.command import enforced_relations
 from iallocator.commands.planner_options import Balancing
 from iallocator.commands.plans import balanced
 from iallocator.commands.progress import say_share
-from iallocator.execution.queue_access import runs
 from iallocator.names import meant, whole_name, whole_names
 from iallocator.planners.plan_limits import PlanLimits
 from iallocator.planners.reboot.campaign import (
@@ -88,7 +87,7 @@ def _local_node(command: Command, names: Sequence[str]) -> str:
     own = command.settings
     if own.local_node:
         return whole_name(own.local_node, names, "--local-node", "node")
-    if not runs(own):
+    if not own.asks_running_cluster:
         return ""
     matches = meant(gethostname(), names)
     return matches[0] if len(matches) == 1 else ""

@@ -27,7 +27,6 @@ from iallocator.documents.metrics import (
 from iallocator.errors import STATUS_INCOMPLETE, tell
 from iallocator.execution.campaign import CampaignState
 from iallocator.execution.journal import default_path
-from iallocator.execution.queue_access import runs
 from iallocator.model.state import State
 from iallocator.planners.capacity.capacity import compute_capacity
 from iallocator.planners.check.health import data_findings, examine
@@ -73,7 +72,7 @@ def metrics(command: Command, deadline: Deadline) -> Result:
         tell("Warning: --log=syslog: the system log is not read: no requests are counted")
     log = "" if own.log == SYSLOG else own.log
     metric_list += request_metrics(logged_calls(log, own.capture, own.max_input))
-    if runs(command.settings):
+    if command.settings.asks_running_cluster:
         metric_list.append(unresponsive_nodes_metric(cluster))
         state_folder = os.path.dirname(default_path("maintain", ""))
         campaign = CampaignState.latest(state_folder, cluster.name)

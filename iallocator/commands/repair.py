@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from shlex import quote
 
 from iallocator.commands.command import Result, enforced_relations, reject_silent_nodes
 from iallocator.commands.runner import read_again
 from iallocator.deadline import limit_reached
-from iallocator.execution.lock import ClusterLock
-from iallocator.execution.queue_access import open_queue, runs
-from iallocator.execution.repairs import RepairJobs, RepairTags
 from iallocator.planners.eligible import group_named
 from iallocator.planners.repair.round import RepairRound
 from iallocator.render import TEXT
@@ -22,6 +18,7 @@ if TYPE_CHECKING:
     from iallocator.commands.command import Command, Followed, Follower
     from iallocator.deadline import Deadline
     from iallocator.execution.queue import JobQueue
+    from iallocator.execution.repairs import RepairJobs
 
 __all__ = ["follower", "repair"]
 
@@ -33,6 +30,8 @@ def follower(command: Command) -> Followed:
     """
 
     def followed(queue: JobQueue) -> Follower:
+        from iallocator.execution.repairs import RepairJobs, RepairTags
+
         jobs = RepairJobs(queue, command.settings.reason)
         return RepairTags(jobs, partial(read_again, command)).follow
 
@@ -46,7 +45,10 @@ def repair(command: Command, deadline: Deadline) -> Result:
         reject_silent_nodes(cluster, own)  # before tags are changed
     jobs: RepairJobs | None = None
     name = ""
-    if runs(own):
+    if own.asks_running_cluster:
+        from iallocator.execution.queue_access import open_queue
+        from iallocator.execution.repairs import RepairJobs
+
         queue, name = open_queue(own)
         jobs = RepairJobs(queue, own.reason)
     changes = own.execute and not own.dry_run
@@ -66,7 +68,12 @@ def repair(command: Command, deadline: Deadline) -> Result:
     )
     if own.group:
         work.restrict_to(group_named(cluster, own.group))
-    with ClusterLock(name) if changes else nullcontext():
+    if changes:
+        from iallocator.execution.lock import ClusterLock
+
+        with ClusterLock(name):
+            work.follow_up()
+    else:
         work.follow_up()
     work.plan()
     reached = [limit_reached(command.effective.planning_seconds)] if deadline.over() else []

@@ -11,7 +11,7 @@ from iallocator.errors import MOST_NAMES
 from iallocator.execution.dead_node import evidence_of_death
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.journal import default_path
-from iallocator.execution.queue_access import open_queue, runs
+from iallocator.execution.queue_access import open_queue
 from iallocator.model.state import State
 from iallocator.planners.eligible import nodes_named, set_offline
 from iallocator.planners.repair.rescue import ReturnResult, plan_rescue
@@ -65,7 +65,7 @@ def _return_of(command: Command, node: Node) -> ReturnResult:
     """
     cluster, folders = command.source.cluster, [command.settings.state]
     found: list[str] | None = []
-    if runs(command.settings) and node.offline:
+    if command.settings.asks_running_cluster and node.offline:
         if command.settings.journal:
             folders.append(os.path.dirname(os.path.abspath(command.settings.journal)))
         default = os.path.dirname(default_path("rescue", ""))
@@ -122,7 +122,7 @@ def rescue_of(command: Command, node: Node, deadline: Deadline) -> RescueResult:
         )
     marked = node.offline and node.name not in cluster.assumed_offline
     evidence: Json = {"assumed": True}
-    if runs(own):
+    if own.asks_running_cluster:
         evidence = _evidence(command, node, marked)
         command.dead = [node.name]
     set_offline(cluster, [node.name])

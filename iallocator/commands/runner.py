@@ -11,10 +11,14 @@ import sys
 from importlib import import_module
 
 from iallocator.commands import CAMPAIGN, LISTS_GROUP, PLANS, READS_ITSELF, UNMEASURED
-from iallocator.commands.command import Result, print_json, reject_silent_nodes
+from iallocator.commands.command import (
+    Result,
+    print_json,
+    reject_silent_nodes,
+    time_of_reading,
+)
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, Running, Stopped, limit_reached
-from iallocator.documents.keys import DOCUMENT_VERSION, VALIDATION, enveloped, time_of_reading
 from iallocator.engine import effective_settings, reading_for
 from iallocator.errors import (
     NO_INPUT,
@@ -246,7 +250,7 @@ def _write_pages(result: Result, command: Command, html: str) -> None:
     """Write the page of `result` to the file `html`, or linked pages into the folder `html`."""
     from shlex import join
 
-    from iallocator.documents.cluster_facts import is_late
+    from iallocator.documents.cluster_facts import constraint_list, is_late
 
     settings, cluster = command.settings, command.cluster
     assert cluster is not None
@@ -266,8 +270,6 @@ def _write_pages(result: Result, command: Command, html: str) -> None:
         },
     }
     if folder and not facts["late"]:
-        from iallocator.documents.overview import constraint_list
-
         facts["rules"] = constraint_list(cluster, command.effective)
     pages = pages_of(command.row.document, document, facts, folder)
     for name, page in pages.items():
@@ -469,6 +471,8 @@ def validate(
         problems_by_file[settings.text_data or " ".join(named(settings))] = wrong
     with WholeOutput():
         if getattr(settings, "json", False):
+            from iallocator.documents.keys import DOCUMENT_VERSION, VALIDATION, enveloped
+
             inputs = [
                 {"name": path, "problems": [*some]} for path, some in problems_by_file.items()
             ]

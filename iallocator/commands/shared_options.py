@@ -241,9 +241,7 @@ class Execution(CommandSettings):
             if idle:
                 raise UsageError(f"{idle[0]} needs -X: it is about the execution of a plan")
             return
-        from iallocator.execution.queue_access import runs
-
-        if not runs(self):
+        if not self.asks_running_cluster:
             raise UsageError("-X executes a plan on a running cluster: it needs -L or -m HOST")
         if self.rapi and self.priority not in (None, *PRIORITIES.values()):
             raise UsageError("--priority: RAPI (-m) accepts only low, normal and high")

@@ -14,7 +14,6 @@ from iallocator.deadline import Deadline, limit_reached
 from iallocator.engine import read
 from iallocator.errors import IallocatorError, UsageError, many, tell
 from iallocator.files import read_file
-from iallocator.model.state import State
 from iallocator.names import domains_of, whole_name
 from iallocator.options.settings import REQUEST_SETTINGS, configuration_path
 from iallocator.planners.eligible import group_named
@@ -40,6 +39,7 @@ def show(command: Command, deadline: Deadline) -> Result:
     """Show groups, networks, statistics, nodes, and instances."""
     from iallocator.commands.states import lists_of
     from iallocator.documents.overview import overview
+    from iallocator.model.state import State
 
     settings, source = command.settings, command.source
     backwards = not settings.behaviour.orders_by_name
@@ -68,6 +68,7 @@ class Shown(Result):
         if medium == TEXT:
             return self._facts
         from iallocator.documents.cluster_facts import Examination, cluster_facts
+        from iallocator.model.state import State
 
         source, settings = self._command.source, self._command.effective
         relations = relations_of(source.cluster, (), settings.tag_prefix, settings)

@@ -11,7 +11,6 @@ from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named
 from iallocator.render.table import MOST_TERMINAL_ROWS, listed, option_for_all
-from iallocator.sources.writer import write_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,6 +108,8 @@ def _lists(
 def _save(state: State, settings: Settings, moment: str, suffix: str) -> None:
     if not settings.save_cluster:
         return
+    from iallocator.sources.writer import write_text
+
     path = f"{settings.save_cluster}.{suffix}"
     write_file(
         path, write_text(state.cluster, state, backwards=not settings.behaviour.orders_by_name)

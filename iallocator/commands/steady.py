@@ -17,7 +17,7 @@ from iallocator.commands.day_files import DayFiles, day_file, time_words
 from iallocator.errors import UsageError, many
 from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.lock import ClusterLock
-from iallocator.execution.queue_access import open_queue, runs
+from iallocator.execution.queue_access import open_queue
 from iallocator.model.cluster import set_loads
 from iallocator.model.instance import UNIT_LOAD
 from iallocator.planners.balance.steady import (
@@ -131,7 +131,7 @@ def sample_of(line: str) -> LoadSample | None:
 
 def _obstacle(settings: Balance) -> str:
     """Return why moves cannot be executed on the running cluster now; "" if they can."""
-    if not runs(settings):
+    if not settings.asks_running_cluster:
         return ""
     queue, name = open_queue(settings)
     if queue.drained():

@@ -6,7 +6,6 @@ Requests and the commands `check` and `constraints` show the same findings.
 from __future__ import annotations
 
 from iallocator.constraints.order_graph import circular
-from iallocator.constraints.relations import units_of
 from iallocator.errors import FEW_NAMES, named
 from iallocator.model.constraints import (
     APART,
@@ -216,6 +215,8 @@ def _parted_units(relations: Relations, names: Collection[str]) -> Iterator[TagF
     """Yield a finding for each of the instances `names` that hard constraints separate and
     colocate.
     """
+    from iallocator.constraints.relations import units_of
+
     units = relations.units()
     together = [(rule, _named_domains(rule)) for rule in relations.rules if rule.kind == TOGETHER]
     special = {domain for _, domains in together for domain in domains}

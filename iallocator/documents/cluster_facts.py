@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iallocator.constraints import relations_of
+from iallocator.constraints.listing import ListingFacts, list_constraints
 from iallocator.deadline import Deadline, Running
 from iallocator.documents.checkup import counts_of
 from iallocator.documents.overview import group_overviews, score_terms
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
     from iallocator.planners.check.health import GroupHealth
 
 __all__ = [
-    "Examination", "cluster_facts", "health_at", "inventory", "is_late", "nodes_at",
-    "page_seconds",
+    "Examination", "cluster_facts", "constraint_list", "health_at", "inventory", "is_late",
+    "nodes_at", "page_seconds",
 ]  # fmt: skip
 
 
@@ -258,3 +260,15 @@ def health_at(
             "groups": group_overviews(state, only),
             "terms": score_terms(state, None if only is None else only.nodes),
         }
+
+
+def constraint_list(cluster: Cluster, settings: Settings) -> Json:
+    """Return the constraints of `cluster` as plain data, without those that every instance has.
+
+    The member ``unusable`` has messages about invalid tags.
+    """
+    relations = relations_of(cluster, (), settings.tag_prefix, settings)
+    unusable: list[str] = []
+    listed = ListingFacts(cluster, (), relations, settings, unusable, False)
+    constraints = [one.document() for one in list_constraints(listed)]
+    return {"constraints": constraints, "unusable": unusable}

@@ -8,11 +8,6 @@ them to the keys of version 0.1.
 
 from __future__ import annotations
 
-import os
-from time import gmtime, strftime, time
-
-from iallocator.errors import UsageError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,20 +18,15 @@ if TYPE_CHECKING:
 __all__ = [
     "DOCUMENT_VERSION",
     "ENVELOPE",
-    "FROZEN",
     "KEYS",
     "VALIDATION",
     "enveloped",
     "new_paths",
-    "time_of_reading",
     "with_old_keys",
 ]  # fmt: skip
 
 DOCUMENT_VERSION = 2
 """The version of the documents; 1 has the keys of version 0.1, and no envelope."""
-
-FROZEN = "SOURCE_DATE_EPOCH"
-"""The environment variable that sets the time in documents, in seconds since 1970."""
 
 ENVELOPE = {
     "command": "the command that wrote the document",
@@ -255,22 +245,6 @@ LARGE = ("ask", "explain")
 UNTRIED = ("moves", "job_sets", "scores", "reason", "problems_after", "rebalancing")
 UNTRIED_OF_GROUP = ("score_after", "problems_after", "findings_after")
 """Keys of a group in ``check`` that have no meaning if no balancing is tried."""
-
-
-def time_of_reading() -> str:
-    """Return the present time as text for documents; the environment can set it.
-
-    Raises
-    ------
-    UsageError
-        If ``SOURCE_DATE_EPOCH`` is not a number of seconds.
-    """
-    frozen = os.environ.get(FROZEN)
-    try:
-        moment = time() if frozen is None else int(frozen)
-        return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(moment))
-    except (ValueError, OverflowError, OSError):
-        raise UsageError(f"{FROZEN}: expected seconds since 1970, got {frozen!r}") from None
 
 
 def enveloped(kind: str, document: Json, envelope: Json) -> Json:

@@ -5,8 +5,6 @@ As in htools, a node is bad if it lacks the memory for the failovers to it.
 
 from __future__ import annotations
 
-from iallocator.constraints import relations_of
-from iallocator.constraints.listing import ListingFacts, list_constraints
 from iallocator.documents.lists import choose_fields, node_rows
 from iallocator.model.state import State
 from iallocator.scoring.metrics import STATISTICS
@@ -17,13 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iallocator.aliases import Json
-    from iallocator.model.cluster import Cluster, Group
-    from iallocator.options.settings import Settings
+    from iallocator.model.cluster import Group
     from iallocator.sources import Source
 
 __all__ = [
     "bad_items",
-    "constraint_list",
     "group_overviews",
     "overview",
     "score_terms",
@@ -41,18 +37,6 @@ def bad_items(state: State, nodes: Iterable[int]) -> tuple[list[int], set[str]]:
     ]
     held = {name for index in bad_nodes for name in state.primaries[index]}
     return bad_nodes, held.union(*(state.secondaries[index] for index in bad_nodes))
-
-
-def constraint_list(cluster: Cluster, settings: Settings) -> Json:
-    """Return the constraints of `cluster` as plain data, without those that every instance has.
-
-    The member ``unusable`` has messages about invalid tags.
-    """
-    relations = relations_of(cluster, (), settings.tag_prefix, settings)
-    unusable: list[str] = []
-    listed = ListingFacts(cluster, (), relations, settings, unusable, False)
-    constraints = [one.document() for one in list_constraints(listed)]
-    return {"constraints": constraints, "unusable": unusable}
 
 
 def total_score(state: State) -> float:

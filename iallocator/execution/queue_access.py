@@ -32,14 +32,7 @@ if TYPE_CHECKING:
     from iallocator.execution.queue import JobQueue
     from iallocator.options.settings import Settings
 
-__all__ = ["LuxiJobs", "RapiJobs", "call_of", "open_queue", "runs"]
-
-STORED = "file:"
-
-
-def runs(settings: Settings) -> bool:
-    """Return whether `settings` name a running cluster, not a file."""
-    return settings.luxi is not None or bool(settings.rapi and not settings.rapi.startswith(STORED))
+__all__ = ["LuxiJobs", "RapiJobs", "call_of", "open_queue"]
 
 
 def open_queue(settings: Settings) -> tuple[JobQueue, str]:

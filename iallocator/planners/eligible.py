@@ -5,7 +5,6 @@ from __future__ import annotations
 from iallocator.compat import OURS
 from iallocator.errors import MOST_NAMES, NotFoundError, cut
 from iallocator.names import guesses, whole_names
-from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,13 +14,11 @@ if TYPE_CHECKING:
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
 
     Thing = TypeVar("Thing")
 
 __all__ = [
     "group_named", "in_order", "movable", "nodes_named", "set_offline", "set_vcpu_ratio",
-    "worst_first",
 ]  # fmt: skip
 
 
@@ -123,10 +120,3 @@ def in_order(things: Sequence[Thing], behaviour: Behaviour) -> list[Thing]:
     hbal uses the first one of the document. This program and hail use the last one.
     """
     return list(things)[::-1] if behaviour.plans_by_document else list(things)
-
-
-def worst_first(state: State) -> list[Group]:
-    """Return the groups that have nodes, the highest score first."""
-    groups = [group for group in state.cluster.groups if group.nodes]
-    scores = {group.index: score_of(state, group.nodes) for group in groups}
-    return sorted(groups, key=lambda group: -scores[group.index])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from iallocator.deadline import Stopped
+from iallocator.light import copy
 from iallocator.model.moves import Move, replay
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan, PlanEntry

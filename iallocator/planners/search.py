@@ -10,17 +10,18 @@ Cost: for each step, one search in each neighbourhood up to the first one that h
 
 from __future__ import annotations
 
-from typing import Any, Generic, Protocol, TypeVar
-
 from iallocator.deadline import TIME_IS_UP, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any, Generic, Protocol, TypeVar
 
     from iallocator.deadline import Deadline
 
     Objective = tuple[float, ...]
+else:
+    from iallocator.light import Any, Generic, Protocol, TypeVar
 
 __all__ = [
     "LOCAL_OPTIMUM", "STALLED", "Acceptance", "Appliable", "LocalSearch", "Neighbourhood", "lower",

@@ -343,6 +343,24 @@ def _broken(cell: str, width: int) -> list[str]:
     return lines
 
 
+def _broken_at_blanks(text: str, first: int, rest: int) -> list[str]:
+    """Return the lines of `text`, broken at blanks: the first one of `first` letters, then `rest`.
+
+    A longer word has a line of its own. `textwrap` does the same, and loads in 0.7 ms.
+    """
+    lines = [""]
+    for word in text.split(" "):
+        width = first if len(lines) == 1 else rest
+        if not lines[-1].strip() and (word or len(lines) > 1):
+            blanks = lines[-1] if len(lines[-1]) + len(word) <= width else ""
+            lines[-1] = blanks + word
+        elif len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return [line.rstrip() for line in lines if line.strip()]
+
+
 MOST_TERMINAL_ROWS = 20
 """The most rows of a long list on a terminal."""
 
@@ -484,22 +502,16 @@ class Page:
         room = self._width - indent - 4
         too_long = not self.hail and any(len(word) > room for word in line.split())
         if columns_of(line) > len(line) or too_long:
-            # textwrap counts letters, not columns, and breaks names anywhere
+            # `_broken_at_blanks` counts letters, not columns, and does not break names
             first, *rest = _broken(line, room)
             self._lines.append(self._paint(" " * indent + first, tone))
             self._lines += [self._paint(" " * (indent + 4) + text, tone) for text in rest]
             return
-        import textwrap
-
-        wrapped = textwrap.wrap(
-            line,
-            self._width,
-            initial_indent=" " * indent,
-            subsequent_indent=" " * (indent + 4),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        self._lines += [self._paint(line, tone) for line in wrapped]
+        wrapped = _broken_at_blanks(line, room + 4, room)
+        indents = [indent] + [indent + 4] * len(wrapped)
+        self._lines += [
+            self._paint(" " * margin + text, tone) for margin, text in zip(indents, wrapped)
+        ]
 
     def say_left_out(self) -> None:
         """Add a line with the endings that are left out of names, if there are any."""

@@ -29,11 +29,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
 
 from iallocator.calls import layout
 from iallocator.errors import UsageError
 from iallocator.files import read_file
+from iallocator.light import ValueObject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ CASE_REQUEST, CASE_CLUSTER, CASE_ARGS, CASE_RESPONSE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(ValueObject):
     """One stored request or command: its name, and the paths of its files.
 
     `request` is the path of the file that is read: the request, the cluster as text, or `args`.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 
 from iallocator.errors import UsageError
 from iallocator.files import write_file
+from iallocator.light import ValueObject
 from iallocator.replay.cases import read_text
 from iallocator.tolerances import WRITTEN_DECIMALS
 from iallocator.wire.codec import pretty
@@ -106,8 +106,7 @@ CASE_OK, CASE_UPDATED, CASE_WRITTEN = "ok", "updated", "written"
 CASE_DIFFERS, CASE_MISSING, CASE_ERROR = "DIFFERS", "no stored response", "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(ValueObject):
     """The output of the program for a case.
 
     Attributes
@@ -126,8 +125,7 @@ class Answered:
     status: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(ValueObject):
     """The outcome of one case; `details` are lines of text."""
 
     case: Case

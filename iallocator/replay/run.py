@@ -11,19 +11,18 @@ import signal
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from functools import partial
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from time import perf_counter
 from traceback import format_exc
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from iallocator.configuration import configure
 from iallocator.deadline import SIGNALLED, Running, Stopped, interrupted
 from iallocator.engine import respond
 from iallocator.errors import STATUS_MISTAKE, IallocatorError, RequestError, UsageError
 from iallocator.files import read_file, write_file
+from iallocator.light import ValueObject
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.replay.cases import read_text
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["HTOOLS", "Commands", "How", "answer_case", "run", "run_case", "write_junit"]
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(ValueObject):
     """The commands that cases may begin with.
 
     Attributes
@@ -66,8 +64,7 @@ HTOOLS = "htools"
 """The word before the name of a program of htools."""
 
 
-@dataclass(frozen=True, slots=True)
-class How:
+class How(ValueObject):
     """The options for running cases.
 
     Attributes
@@ -258,6 +255,8 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
         "errors": str(errors),
         "time": f"{sum(outcome.seconds for outcome in outcomes):.6f}",
     }
+    from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
     root = Element("testsuites", numbers)
     suite = SubElement(root, "testsuite", numbers)
     for outcome in outcomes:

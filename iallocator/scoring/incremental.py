@@ -18,12 +18,12 @@ array operations on one value for each node.
 
 from __future__ import annotations
 
-from copy import copy
 from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from iallocator.light import copy
 from iallocator.limits.fit_horizon import Horizon
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import NodeView, after_primary

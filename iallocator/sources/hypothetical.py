@@ -7,11 +7,11 @@ A purchase is ``COUNT:DISK,MEMORY,CPUS`` and further members, such as ``group=we
 from __future__ import annotations
 
 import re
-from copy import copy
 from dataclasses import dataclass
 from statistics import median_low
 
 from iallocator.errors import MOST_NAMES, UsageError, cut
+from iallocator.light import copy
 from iallocator.model.cluster import (
     Cluster,
     Node,

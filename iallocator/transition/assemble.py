@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from iallocator.light import ValueObject
 from iallocator.transition.paths import (
     BEFORE_MOVES,
     chain,
@@ -138,7 +137,7 @@ def transition_of_moves(
     return transition
 
 
-class Round(NamedTuple):
+class Round(ValueObject):
     """Nodes that are rebooted together, with the moves before and after the reboots.
 
     The moves are in a legal order. `nodes` are indices. `master`: the index of the master node,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from iallocator.constraints.table import move_rejections
+from iallocator.light import copy
 from iallocator.model.constraints import MUST
 from iallocator.model.moves import REPLACE_SECONDARY, places_after
 from iallocator.transition.paths import Route, build

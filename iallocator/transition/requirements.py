@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import NamedTuple
 
+from iallocator.light import ValueObject
 from iallocator.model.constraints import ORDER
 from iallocator.transition.resources import HARD_DIMENSIONS
 
@@ -46,7 +46,7 @@ def itself(node: int, domain: str) -> Sequence[str]:
 NO_TAG_CHANGES: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
-class NodeChanges(NamedTuple):
+class NodeChanges(ValueObject):
     """The changes of nodes in a transition.
 
     Attributes
@@ -78,13 +78,13 @@ class NodeChanges(NamedTuple):
 
     def without(self, index: int) -> NodeChanges:
         """Return a copy in which the node with this index is not powered off."""
-        return self._replace(
+        return self.replace(
             power_off=[other for other in self.power_off if other != index],
             add_tags={other: tags for other, tags in self.add_tags.items() if other != index},
         )
 
 
-class StopRules(NamedTuple):
+class StopRules(ValueObject):
     """The instances that must not be stopped.
 
     Attributes

@@ -22,7 +22,7 @@ MAY_PRINT = {"errors", "files", "process", "cli", "commands", "compat/htools", "
 MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}
 """The packages that may read or write JSON: those at the boundary, and some that show answers."""
 
-EVERYWHERE = ("aliases", "tolerances", "units")
+EVERYWHERE = ("aliases", "light", "tolerances", "units")
 """Modules that every package may import."""
 
 ENTRIES = {"iallocator.n1", "iallocator.n1.tolerance"}

@@ -129,7 +129,7 @@ def _parts(
         NO_CAPACITY.format(what) for what in ("non-redundant instances", "secondaries")
     )
     alone = DrainPlanner(
-        RebootContext(cluster, settings, Deadline(None)), options._replace(evacuate=False)
+        RebootContext(cluster, settings, Deadline(None)), options.replace(evacuate=False)
     )
     drained = [part for nodes in classes for part in _drainable(alone, nodes, single)]
     moved = with_moves or options.evacuate
@@ -142,7 +142,7 @@ def _parts(
         for part, moves in parts
     ]
     for context, (part, moves) in zip(emptied, parts):
-        planner = DrainPlanner(context, options._replace(single=IGNORED))
+        planner = DrainPlanner(context, options.replace(single=IGNORED))
         for some in _drainable(planner, part, mirrored):
             listed = [*moves, *planner.plan(some).moves] if with_moves else []
             smaller.append((some, listed))

@@ -22,9 +22,9 @@ from iallocator.planners.eligible import (
     movable,
     set_offline,
     set_vcpu_ratio,
-    worst_first,
 )
 from iallocator.planners.result import GroupPlan, GroupPlans
+from iallocator.scoring.scalar import score_of
 from iallocator.transition.requirements import demands_of
 
 TYPE_CHECKING = False
@@ -235,3 +235,10 @@ def relations_for(cluster: Cluster, options: BalanceOptions) -> Relations | None
     if not options.rules.behaviour.knows_affinity:
         return None
     return relations_of(cluster, (), options.tag_prefix, options.settings, optional=True)
+
+
+def worst_first(state: State) -> list[Group]:
+    """Return the groups that have nodes, the highest score first."""
+    groups = [group for group in state.cluster.groups if group.nodes]
+    scores = {group.index: score_of(state, group.nodes) for group in groups}
+    return sorted(groups, key=lambda group: -scores[group.index])

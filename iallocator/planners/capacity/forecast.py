@@ -7,13 +7,13 @@ groups, networks, storage pools, tags, limits, N+1 and the strategy in effect.
 
 from __future__ import annotations
 
-from copy import copy
 from random import Random
 from statistics import median
 
 from iallocator.constraints.table import REASONS
 from iallocator.deadline import check
 from iallocator.handlers.allocate import allocation_request
+from iallocator.light import copy
 from iallocator.placement.context import Context
 from iallocator.placement.groups import collect_offers
 from iallocator.planners.capacity.fill import EXPECTED_INSTANCES, likely_reason

@@ -5,9 +5,8 @@ Instances have the standard size, the largest size, or sizes that are smaller by
 
 from __future__ import annotations
 
-from copy import copy
-
 from iallocator.constraints.table import entry_rejections
+from iallocator.light import copy
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import UNIT_LOAD, Backend, Disks, Instance
 from iallocator.model.state import derived

@@ -9,11 +9,11 @@ placed, the step moves no instance of the group.
 
 from __future__ import annotations
 
-from copy import copy
 from itertools import chain, combinations
 
 from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.errors import many, named
+from iallocator.light import copy
 from iallocator.model.moves import replay
 from iallocator.n1 import plan_rules
 from iallocator.n1.tolerance import FailureTolerance

@@ -201,7 +201,7 @@ def plan_campaign(
     refused = {
         node.index: RUNS_HERE for node in wanted if node.online and node.name == campaign.local
     }
-    options = options._replace(done=[*options.done, *cluster.node_names([*refused])])
+    options = options.replace(done=[*options.done, *cluster.node_names([*refused])])
     planned = plan_reboots(cluster, settings, options, deadline, report)
     done = CampaignResult(cluster, planned.relations, planned.master, campaign)
     done.complete = planned.complete
@@ -272,7 +272,7 @@ def _plan_in_turn(
                 done.plan.end(Stopped(TIME_IS_UP))
                 break
             planned = plan_reboots(
-                cluster, settings, options._replace(done=finished, first_only=True), deadline
+                cluster, settings, options.replace(done=finished, first_only=True), deadline
             )
             if planned.plan.stop is not None:
                 done.plan.end(planned.plan.stop)

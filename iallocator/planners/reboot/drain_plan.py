@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from math import ceil
-from typing import NamedTuple
 
 from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
+from iallocator.light import ValueObject
 from iallocator.model.columns import MEMORY
 from iallocator.model.instance import primary_vector
 from iallocator.model.moves import DRBD_FAILOVER, FAILOVER_TO, REPLACE_SECONDARY, Move
@@ -91,7 +91,7 @@ OPTIMAL_DRAIN_FACTOR = 100
 """The factor of `MOVES_TRIED` and `ALL_TRIES` with `RebootOptions.optimal`."""
 
 
-class RebootOptions(NamedTuple):
+class RebootOptions(ValueObject):
     """Options of a rolling reboot.
 
     Attributes
@@ -331,7 +331,7 @@ class MemoryBound:
         return needs
 
 
-class SearchOptions(NamedTuple):
+class SearchOptions(ValueObject):
     """Options for the choice of a target among the nodes that the limits allow.
 
     Attributes

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from iallocator.deadline import Stopped
 from iallocator.errors import MOST_NAMES
 from iallocator.ganeti.jobs import job_sets
+from iallocator.light import copy
 from iallocator.model.state import State
 from iallocator.names import whole_name
 from iallocator.planners.eligible import group_named

@@ -13,9 +13,8 @@ or if no node has free capacity for the instance. Such an instance is not moved.
 
 from __future__ import annotations
 
-from copy import copy
-
 from iallocator.deadline import TIME_IS_UP, check
+from iallocator.light import copy
 from iallocator.model.state import State
 from iallocator.model.tags import REPAIR_FAILOVER, REPAIR_REINSTALL
 from iallocator.planners.plan import PlanEntry

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from uuid import uuid4
 
 from iallocator.deadline import TIME_IS_UP, Deadline, check
 from iallocator.errors import UsageError
@@ -238,7 +237,7 @@ class RepairRound:
                     continue
                 places = ":".join(self._cluster.node_names(repair.nodes))
                 one.note = f"{repair.kind}: {repair.reason}; it goes to {places}"
-                record = Record(repair.kind, str(uuid4()), self._now)
+                record = Record(repair.kind, _new_identity(), self._now)
                 one.become(STATE_PENDING, record)
                 # The execution writes tags that record the repair; each step has their data
                 noted = {"type": record.kind, "id": record.identity, "seconds": record.seconds}
@@ -289,7 +288,7 @@ class RepairRound:
             if permission.upto and repair.by_tags:
                 one.become(
                     STATE_NEEDS_REPAIR,
-                    Record(repair.kind, str(uuid4()), self._now, (), REPAIR_ENOPERM),
+                    Record(repair.kind, _new_identity(), self._now, (), REPAIR_ENOPERM),
                 )
                 self._commit(one)
             return False
@@ -394,3 +393,10 @@ def _delay(seconds: float) -> Json:
         "OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_master": True, "on_nodes": [],
         "repeat": 0, "interruptible": False, "no_locks": False,
     }  # fmt: skip
+
+
+def _new_identity() -> str:
+    """Return a new universally unique identifier (UUID) for the tag that records a repair."""
+    from uuid import uuid4
+
+    return str(uuid4())

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
 
 from iallocator.compat import OURS
 from iallocator.deadline import check
+from iallocator.light import ValueObject
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     Phase = tuple[MoveRules, Sequence[Instance]]
 
 
-class Aim(NamedTuple):
+class Aim(ValueObject):
     """The requirements for the plans of one group.
 
     Attributes

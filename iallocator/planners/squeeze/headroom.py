@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-
+from iallocator.light import ValueObject
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, checks_for
 from iallocator.model.columns import CPUS, MEMORY, MEMORY_LATER
 from iallocator.model.instance import Backend, Disks, Instance
@@ -104,8 +103,7 @@ instances that can be moved, also those that are not auto-balanced.
 """
 
 
-@dataclass(slots=True)
-class SqueezeOptions:
+class SqueezeOptions(ValueObject):
     """The options of `squeeze`.
 
     Attributes
@@ -134,7 +132,6 @@ class SqueezeOptions:
 
     limits: StopCriteria
     settings: Settings
-    _: KW_ONLY
     target: float = 2.0
     minimal: float = 2.0
     master: str = ""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from iallocator.ganeti.commands import job_sets_of_steps, script
+from iallocator.light import copy
 from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.planners.plan import Plan

@@ -6,12 +6,10 @@ look for more nodes; their moves are joined with the plan.
 
 from __future__ import annotations
 
-from copy import copy
-from typing import NamedTuple
-
 from iallocator.constraints import relations_of
 from iallocator.deadline import Deadline, Stopped, check
 from iallocator.errors import FEW_NAMES, NotFoundError, named
+from iallocator.light import ValueObject, copy
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
@@ -93,7 +91,7 @@ def squeeze_cluster(
     return done
 
 
-class _Open(NamedTuple):
+class _Open(ValueObject):
     """A group for which nodes are being searched.
 
     Attributes
@@ -306,7 +304,8 @@ class _Work:
         `stop`: the signal or time limit that ended the search; None if the search is complete.
         """
         assert self._open is not None
-        done, group, search, reason = self._open
+        done, group = self._open.done, self._open.group
+        search, reason = self._open.search, self._open.reason
         search.end(stop)
         (done.on if done.aim == "online" else done.off).extend(search.chosen)
         done.kept.update(search.rejected)

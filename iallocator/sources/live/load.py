@@ -7,12 +7,12 @@ it was created or removed in between.  The queries are repeated until the answer
 from __future__ import annotations
 
 import os
-from copy import copy
 from typing import Any, Protocol
 
 from iallocator.deadline import Deadline, Running
 from iallocator.errors import RequestError, UsageError
 from iallocator.files import read_file
+from iallocator.light import copy
 from iallocator.live.luxi import LuxiClient
 from iallocator.live.rapi import RapiClient
 from iallocator.live.stream import LiveError
