@@ -11,6 +11,8 @@ from random import Random
 
 import pytest
 
+from benchmarks import clusters
+from benchmarks.clusters import Shape, as_text
 from iallocator.compat.htools.programs import PROGRAMS
 from tests.seeds import seeds
 
@@ -569,6 +571,26 @@ def test_hroller_moves_instances_in_the_order_of_the_original(count: int) -> Non
             one = Case("hroller", words, files)
             assert "n8" in theirs(one).out
             assert ours(one) == theirs(one), capacity
+
+
+@installed
+@pytest.mark.parametrize("options", ["", "--print-moves", "--print-moves --full-evacuation"])
+@pytest.mark.parametrize("number", seeds(12, 100))
+def test_hroller_drains_nodes_one_after_the_other_as_the_original(
+    number: int, options: str
+) -> None:
+    """`hroller` moves instances to nodes that it drains later, if they fit there.
+
+    The instances without a secondary have different sizes, and the cluster is tight.
+    """
+    rng = Random(number)
+    shape = Shape(
+        rng.randint(4, 9), rng.choice(["plain", "rbd"]), per_node=rng.randint(1, 5),
+        fullness=rng.uniform(0.3, 0.9), crowding=rng.choice([0, 0.5]), seed=number,
+    )  # fmt: skip
+    words = ("-t", "c.data", "--force", *options.split())
+    one = Case("hroller", words, {"c.data": as_text(clusters.document(shape))})
+    assert ours(one) == theirs(one)
 
 
 @installed

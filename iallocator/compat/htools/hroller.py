@@ -17,6 +17,8 @@ from iallocator.deadline import Deadline
 from iallocator.errors import say
 from iallocator.model.moves import Move
 from iallocator.model.state import State
+from iallocator.placement.limit_policy import ALL_FORCED
+from iallocator.placement.move_limits import MoveLimits
 from iallocator.planners.reboot.drain_plan import (
     IGNORED,
     MOVED,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
+    from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
 
     Part = tuple[list[int], list[Move]]
@@ -128,14 +131,16 @@ def _parts(
     single, mirrored = (
         NO_CAPACITY.format(what) for what in ("non-redundant instances", "secondaries")
     )
-    alone = DrainPlanner(
-        RebootContext(cluster, settings, Deadline(None)), options.replace(evacuate=False)
-    )
-    drained = [part for nodes in classes for part in _drainable(alone, nodes, single)]
-    moved = with_moves or options.evacuate
-    parts = [(part, alone.plan(part).moves if moved else []) for part in drained]
+    context = RebootContext(cluster, settings, Deadline(None))
+    alone = DrainPlanner(context, options.replace(evacuate=False))
+    tagged = any(one.exclusion and not one.needs_secondary for one in cluster.instances)
+    if tagged or options.single == IGNORED:
+        drained = [part for nodes in classes for part in _drainable(alone, nodes, single)]
+        parts = [(part, alone.plan(part).moves) for part in drained]
+    else:
+        parts = [part for nodes in classes for part in _first_fit(context, nodes, single)]
     if not options.evacuate:
-        return parts
+        return parts if with_moves else [(part, []) for part, _ in parts]
     smaller: list[Part] = []
     emptied = [
         _emptied(RebootContext(cluster, settings, Deadline(None)), part, moves)
@@ -174,6 +179,79 @@ def _emptied(
             raise ProgramError("Error: Failed to migrate instances off nodes")
         failover.apply(state)
     return context
+
+
+def _first_fit(context: RebootContext, nodes: Sequence[int], obstacle: str) -> list[Part]:
+    """Divide `nodes` into parts that can be drained; each node is in the first possible part.
+
+    For instances without exclusion tags, this is faster than `_drainable`, and closer to hroller: a
+    part keeps the moves off its nodes while further nodes are tried. Instances leave a node in the
+    reverse order of their arrival, before its own instances.
+
+    Raises
+    ------
+    ProgramError
+        If a node cannot be drained alone, with the reason `obstacle`.
+    """
+    state, cluster = context.state, context.cluster
+    limits = MoveLimits(state, context.kernels.fixed, ALL_FORCED)
+    own: list[list[Instance]] = [[] for _ in cluster.nodes]
+    for one in reversed(cluster.instances):
+        if not (one.needs_secondary or one.forthcoming):
+            own[one.nodes[0]].append(one)
+    parts: list[Part] = []
+    rest = list(nodes)
+    while rest:
+        part: list[int] = []
+        with state.trial():
+            arrived: dict[int, list[Instance]] = {}
+            for index in rest:
+                group = cluster.nodes[index].group
+                others = [
+                    other
+                    for other in sorted(group.nodes)
+                    if other != index and other not in part and cluster.nodes[other].online
+                ]
+                leaving = arrived.get(index, [])[::-1] + own[index]
+                targets = _first_targets(state, limits, leaving, index, others)
+                if len(targets) < len(leaving):
+                    continue
+                for one, target in zip(leaving, targets):
+                    state.remove(one, state.where[one.name])
+                    state.place(one, (target,))
+                    arrived.setdefault(target, []).append(one)
+                part.append(index)
+            moved = (one for index in part for one in own[index])
+            moves = [Move(one, one.nodes, state.where[one.name]) for one in moved]
+        if not part:
+            raise ProgramError(f"Error: {obstacle}")
+        parts.append((part, moves))
+        rest = [index for index in rest if index not in part]
+    return parts
+
+
+def _first_targets(
+    state: State,
+    limits: MoveLimits,
+    leaving: Sequence[Instance],
+    source: int,
+    others: Sequence[int],
+) -> list[int]:
+    """Return for each instance that leaves `source` the first of `others` that accepts it.
+
+    The list ends before an instance that no node accepts.
+    """
+    targets: list[int] = []
+    with state.trial():
+        for one in leaving:
+            state.remove(one, (source,))
+            rejections = limits.primary_rejections(one, (source,), others)
+            target = next((index for index in others if index not in rejections), None)
+            if target is None:
+                break
+            state.place(one, (target,))
+            targets.append(target)
+    return targets
 
 
 def _drainable(planner: DrainPlanner, nodes: Sequence[int], obstacle: str) -> list[list[int]]:

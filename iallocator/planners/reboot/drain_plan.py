@@ -393,7 +393,7 @@ class DrainPlanner:
         """Return the plan that drains all `nodes` at the same time, or a plan with a `reason`."""
         check()
         drained = frozenset(nodes)
-        if len(drained) > 1 and not self._options.trusting and self.bound.lacks(drained):
+        if len(drained) > 1 and self.bound.lacks(drained):
             drain = DrainPlan()
             drain.reason = "the other nodes lack memory for the leaving instances, or for failovers"
             drain.proved = True
@@ -692,6 +692,15 @@ class DrainPlanner:
             ]
 
             def best(moved: Instance, targets: Sequence[int]) -> tuple[list[Steps], str]:
+                if self._options.trusting:  # the first node that accepts it is used
+                    others = sorted(index for index in targets if index != home)
+                    with context.state.trial():
+                        context.state.remove(moved, before)
+                        rejections = evaluator.rejections(moved, before, others)
+                    first = next((index for index in others if index not in rejections), None)
+                    if first is None:
+                        return [], "has no other place"
+                    return [[(FAILOVER_TO, first)]], ""
                 return self._best(
                     targets,
                     drained,
