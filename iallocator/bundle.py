@@ -1,4 +1,4 @@
-"""Load the modules of a usual request from one file instead of one file per module.
+"""Load the modules of the package from one file instead of one file per module.
 
 `tools/write-plugin` writes that file, the bundle, when the plugin is installed. The installed
 executable calls `serve`. A module is taken from the bundle only if its source file still has the
@@ -6,8 +6,9 @@ size and the modification time (in seconds) that it had at the installation. Pyt
 modules from their own files, and all modules if the bundle is missing or made for another Python.
 
 Layout: the magic number of the bytecode (4 bytes), the digest of the index (8), the length of the
-index (4, little endian), the index, the code of the modules. The index is a marshalled dict from
-the name of a module to an `Entry`. The code has no docstrings.
+index (4, little endian), the index, the code of the modules, a second index. An index is a
+marshalled dict from the name of a module to an `Entry`. The code has no docstrings. The first index
+has the modules of usual requests, and the entry `OTHERS` for the second one, which has all others.
 
 Source: the fields that are compared are those of Python's own .pyc files (PEP 552).
 """
@@ -30,10 +31,13 @@ if TYPE_CHECKING:
     of the code; whether the module is a package; the size of its source file in bytes, and the time
     of its modification in seconds."""
 
-__all__ = ["HEAD_BYTES", "NAME", "digest", "serve"]
+__all__ = ["HEAD_BYTES", "NAME", "OTHERS", "digest", "serve"]
 
 NAME = "iallocator.bundle"
 """The name of the bundle file, which is in the folder that contains the package."""
+
+OTHERS = ""
+"""The key of the first index for the second one, which is read when a module needs it."""
 
 HEAD_BYTES = 16
 """Bytes before the index."""
@@ -91,6 +95,9 @@ class Finder:
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return how to load the module `name`; None if Python must load it from its own files."""
         entry = self._index.get(name)
+        if entry is None and name.startswith("iallocator."):
+            self._read_others()
+            entry = self._index.get(name)
         if entry is None:
             return None
         begin, length, expected, package, size, seconds = entry
@@ -110,6 +117,13 @@ class Finder:
         folder, _, base = source.rpartition("/")
         spec.cached = f"{folder}/__pycache__/{base[:-2]}{sys.implementation.cache_tag}.pyc"
         return spec
+
+    def _read_others(self) -> None:
+        """Add the second index, unless that is done or it is damaged."""
+        begin, length, expected, *_ = self._index.pop(OTHERS, (0, 0, b""))
+        index = os.pread(self._file, length, self._codes + begin)
+        if digest(index) == expected:
+            self._index.update(marshal.loads(index))
 
 
 class Loader(SourceFileLoader):

@@ -22,6 +22,8 @@ this program.
 
 from __future__ import annotations
 
+import sys
+
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import Move
 from iallocator.model.state import derived
@@ -58,6 +60,10 @@ if TYPE_CHECKING:
     """A failure that rejects a move, and an instance that cannot be restarted, if it is known."""
 
 __all__ = ["FailureTolerance"]
+
+FEW_PLACEMENTS = 40
+"""The number of calls of `FailureTolerance.accepts` up to which simulations are used, because
+loading the array library, which counting needs, takes longer."""
 
 
 class FailureTolerance:
@@ -118,6 +124,7 @@ class FailureTolerance:
         self._demands: Demands = {}
         self._known_watches: dict[int, FailureWatch] = {}
         self._counted: CountedTolerance | None = None
+        self._asked = 0  # how often `accepts` was called
         self._explaining: Kept[int, Simulation] = {}
         self._unrestarted: Kept[None, UnrestartedSearch] = {}
         self._failovers: Kept[int, list[Failover] | None] = {}  # by group
@@ -652,11 +659,12 @@ class FailureTolerance:
     # The headroom for equal instances
 
     def accepts(self, instance: Instance, nodes: Nodes) -> bool:
-        """Return whether N+1 is kept by a new `instance` on `nodes`, by counting if possible.
+        """Return whether N+1 is kept by a new `instance` on `nodes`, by counting if it pays.
 
         After each placement, the caller must call `placed`.
         """
-        if len(nodes) == 1:
+        self._asked += 1
+        if len(nodes) == 1 and self._counts():
             counting, exact = self._counting(), self.rules.exact
             counted = (counting.tolerates if exact else counting.allows)(instance, nodes[0])
             if counted or (counted is False and not exact):
@@ -665,7 +673,11 @@ class FailureTolerance:
 
     def certainly_rejects(self, instance: Instance, node: int) -> bool:
         """Return whether `node` certainly rejects a new `instance`, and every larger one."""
-        return self.rules.requires_all and self._counting().certainly_lost(instance, node)
+        return (
+            self.rules.requires_all
+            and self._counts()
+            and self._counting().certainly_lost(instance, node)
+        )
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
         """Return how many instances at the start of `instances` are certainly rejected by all of
@@ -710,6 +722,11 @@ class FailureTolerance:
             self._counted = None
         elif self._counted is not None:
             self._counted.placed(arrivals)
+
+    def _counts(self) -> bool:
+        """Return whether counting is loaded, or is worth loading."""
+        loaded = self._counted is not None or "numpy" in sys.modules
+        return loaded or self._asked > FEW_PLACEMENTS
 
     def _counting(self) -> CountedTolerance:
         if self._counted is None:

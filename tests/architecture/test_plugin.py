@@ -84,14 +84,17 @@ def run(folder: Path, *arguments: str) -> bytes:
     return done.stdout
 
 
-def inspected(folder: Path) -> Any:
-    """Return the modules that the installed executable loads for a small `allocate`."""
+def inspected(folder: Path, *arguments: str) -> Any:
+    """Return the modules that the installed executable loads for `REQUEST`."""
     start, _, _ = (folder / PLUGIN).read_text().partition("from iallocator.process")
     script = f"__file__ = {str(folder / PLUGIN)!r}\n{start}{INSPECT}"
     done = subprocess.run(
-        [sys.executable, "-ISc", script], input=REQUEST, capture_output=True, check=True
+        [sys.executable, "-ISc", script, *arguments],
+        input=REQUEST,
+        capture_output=True,
+        check=True,
     )
-    assert b'"success":true' in done.stdout
+    assert arguments or b'"success":true' in done.stdout
     return json.loads(done.stderr)
 
 
@@ -99,6 +102,27 @@ def test_modules_of_a_small_allocate_are_loaded_from_the_bundle(installed: Path)
     """Every module that a small `allocate` loads is in the bundle."""
     modules, *_ = inspected(installed)
     assert {name for name, (loader, *_) in modules.items() if loader != "Loader"} == set()
+
+
+def test_modules_of_a_command_are_loaded_from_the_bundle(installed: Path) -> None:
+    """Every module that a command loads is in the bundle."""
+    modules, *_ = inspected(installed, "show", "-")
+    assert "iallocator.commands.show" in modules
+    assert {name for name, (loader, *_) in modules.items() if loader != "Loader"} == set()
+
+
+def test_damaged_second_index_is_ignored(copied: Path, installed: Path) -> None:
+    """Without the second index, the modules of commands are loaded from files."""
+    words = ("show", "-")
+    expected = run(installed, *words)
+    file = copied / LIBRARY / bundle.NAME
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 255
+    file.write_bytes(data)
+    assert run(copied, *words) == expected
+    modules, *_ = inspected(copied, *words)
+    assert modules["iallocator.commands.show"][0] == "SourceFileLoader"
+    assert modules["iallocator.cli"][0] == "Loader"
 
 
 def test_bundled_modules_have_the_attributes_of_modules_from_files(copied: Path) -> None:
@@ -169,8 +193,8 @@ def test_edited_source_takes_effect(copied: Path, kept: str) -> None:
     assert run(copied, "--version").startswith(b"iallocator 9.")
 
 
-def test_edited_source_outside_the_bundle_takes_effect(copied: Path) -> None:
-    """An edited module outside the bundle is compiled again."""
+def test_edited_source_of_a_command_takes_effect(copied: Path) -> None:
+    """An edited module that no usual request loads is compiled again."""
     file = copied / LIBRARY / "iallocator/commands/plans.py"
     time = file.stat().st_mtime
     file.write_text('raise SystemExit("edited")\n')

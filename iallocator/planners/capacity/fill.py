@@ -37,6 +37,10 @@ EXPECTED_INSTANCES = 1000
 INSTANCES_WORTH_KEEPING = 3
 """The number of instances of one size after which incremental scores save time."""
 
+FEW_INSTANCES = 20
+"""The number of remaining instances up to which loading the array library takes longer than scoring
+each instance without it, on few nodes."""
+
 
 class Allocation:
     """One new instance, its size, and the indices of its nodes, primary first."""
@@ -130,7 +134,9 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
             filling.ended = LIMIT_REACHED
             return False
         instance = coming(0)
-        if number - start == INSTANCES_WORTH_KEEPING:
+        left = None if limit is None else limit - number
+        few = left is not None and left <= FEW_INSTANCES and not site.kernels.arrays
+        if number - start == INSTANCES_WORTH_KEEPING and not few:
             places = site.next_place(instance, coming)
         path: Sequence[Nodes] = ()
         if places is not None and number + 1 != limit:  # the last search must count rejections
