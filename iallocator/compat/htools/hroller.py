@@ -48,6 +48,9 @@ __all__ = ["run"]
 HEURISTICS = ("Dcolor", "Dsatur", "LF")
 """The names of the heuristics; of several equal results, the last one is used."""
 
+NODES_AT_ONCE = 16
+"""The number of possible targets of an instance that are checked at once."""
+
 NO_CAPACITY = "Not enough capacity to move {}"
 """The reason if instances of a kind do not fit on other nodes."""
 
@@ -203,15 +206,15 @@ def _first_fit(context: RebootContext, nodes: Sequence[int], obstacle: str) -> l
     rest = list(nodes)
     while rest:
         part: list[int] = []
+        online = {
+            group.index: [index for index in sorted(group.nodes) if cluster.nodes[index].online]
+            for group in cluster.groups
+        }
         with state.trial():
             arrived: dict[int, list[Instance]] = {}
             for index in rest:
-                group = cluster.nodes[index].group
-                others = [
-                    other
-                    for other in sorted(group.nodes)
-                    if other != index and other not in part and cluster.nodes[other].online
-                ]
+                open_nodes = online[cluster.nodes[index].group.index]
+                others = [other for other in open_nodes if other != index]
                 leaving = arrived.get(index, [])[::-1] + own[index]
                 targets = _first_targets(state, limits, leaving, index, others)
                 if len(targets) < len(leaving):
@@ -221,6 +224,7 @@ def _first_fit(context: RebootContext, nodes: Sequence[int], obstacle: str) -> l
                     state.place(one, (target,))
                     arrived.setdefault(target, []).append(one)
                 part.append(index)
+                online[cluster.nodes[index].group.index] = others
             moved = (one for index in part for one in own[index])
             moves = [Move(one, one.nodes, state.where[one.name]) for one in moved]
         if not part:
@@ -242,15 +246,27 @@ def _first_targets(
     The list ends before an instance that no node accepts.
     """
     targets: list[int] = []
+    first: dict[object, int] = {}  # shape -> the position in `others` of the first open node
     with state.trial():
         for one in leaving:
             state.remove(one, (source,))
-            rejections = limits.primary_rejections(one, (source,), others)
-            target = next((index for index in others if index not in rejections), None)
-            if target is None:
+            # The nodes receive instances only, so they reject all instances of a shape from then on
+            plain = one.pools is None and not (one.desired or one.requires)
+            position = first.get(one.shape, 0) if plain else 0
+            rejected = True
+            while rejected and position < len(others):
+                some = others[position : position + NODES_AT_ONCE]
+                rejections = limits.primary_rejections(one, (source,), some)
+                accepting = (k for k, index in enumerate(some) if index not in rejections)
+                step = next(accepting, len(some))
+                rejected = step == len(some)
+                position += step
+            if rejected:
                 break
-            state.place(one, (target,))
-            targets.append(target)
+            if plain:
+                first[one.shape] = position
+            state.place(one, (others[position],))
+            targets.append(others[position])
     return targets
 
 
@@ -354,7 +370,9 @@ def _coloured(graph: Graph, name: str) -> list[int]:
         urgency = {"Dcolor": len(around), "Dsatur": len(set(around)), "LF": 0}[name]
         return urgency, len(graph[vertex]), vertex
 
-    left = set(range(len(graph)))
+    left = {vertex for vertex, around in enumerate(graph) if around}
+    for vertex in set(range(len(graph))) - left:
+        colours[vertex] = 0
     while left:
         vertex = max(left, key=rank)
         left.remove(vertex)
