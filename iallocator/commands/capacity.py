@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from iallocator.commands.command import Result, ShownState, enforced_relations
-from iallocator.commands.demand_history import demand_history
-from iallocator.commands.earlier_requests import past_requests
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
 from iallocator.engine import effective_settings, reading_for
@@ -20,14 +17,11 @@ from iallocator.planners.capacity.capacity import (
     FillingScope,
     compute_capacity,
 )
-from iallocator.planners.capacity.demand import FullForecast
-from iallocator.planners.capacity.purchases import Bought, purchases_document
 from iallocator.planners.capacity.report import capacity_document, key_lines
 from iallocator.planners.capacity.site import Size, largest_sizes, standard_size
 from iallocator.planners.eligible import group_named, nodes_named
 from iallocator.render import TEXT
 from iallocator.render.capacity import allocation_map
-from iallocator.sources.hypothetical import placed_in, with_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +33,10 @@ if TYPE_CHECKING:
     from iallocator.deadline import Deadline
     from iallocator.options.settings import Settings as Common
     from iallocator.planners.capacity.capacity import CapacityReport
+    from iallocator.planners.capacity.demand import FullForecast
     from iallocator.planners.capacity.fill import FillResult
     from iallocator.planners.capacity.forecast import Past
+    from iallocator.planners.capacity.purchases import Bought
     from iallocator.sources import Source
     from iallocator.sources.hypothetical import Purchase
 
@@ -51,16 +47,22 @@ def capacity(command: Command, deadline: Deadline) -> Result:
     """Count how many instances fit: place one after the other while N+1 is kept."""
     wanted = capacity_options(command.settings, command.effective, command.source)
     purchases, cluster = command.settings.add_nodes, command.source.cluster
-    placed_in(cluster, purchases, command.settings.group)
+    if purchases:
+        from iallocator.sources.hypothetical import placed_in
+
+        placed_in(cluster, purchases, command.settings.group)
     full: FullForecast | None = None
     if command.settings.forecast or command.settings.history:
+        from iallocator.commands.demand_history import demand_history
+        from iallocator.planners.capacity.demand import FullForecast
+
         samples, now = demand_history(command)
         if samples:
             full = FullForecast(samples, now, wanted.standard, wanted.scope.group)
             wanted.by_group = True
     if purchases:
         part = deadline.part(1 / (1 + len(purchases))).seconds
-        wanted.extent = replace(wanted.extent, seconds=part)
+        wanted.extent = wanted.extent.replace(seconds=part)
     bought: list[Bought] = []
     with progress_line("filling"):
         report = compute_capacity(cluster, wanted, _say_filling)
@@ -80,17 +82,19 @@ def _after(
     `wanted`: the options of the count without the purchase. `seconds`: the time limit of the count;
     None for no limit.
     """
+    from iallocator.planners.capacity.purchases import Bought
+    from iallocator.sources.hypothetical import with_nodes
+
     cluster, reading = command.source.cluster, reading_for(command.settings)
     grown = with_nodes(cluster, bought, command.source.document, reading)
     effective_settings(grown, {}, command.settings, [])  # also sets capacity limits of nodes
     new = [node.name for node in grown.nodes[len(cluster.nodes) :]]
     known = wanted.scope.allowed
-    options = replace(
-        wanted,
+    options = wanted.replace(
         largest=(),
         past=(),
-        scope=replace(wanted.scope, allowed=None if known is None else [*known, *new]),
-        extent=replace(wanted.extent, seconds=seconds),
+        scope=wanted.scope.replace(allowed=None if known is None else [*known, *new]),
+        extent=wanted.extent.replace(seconds=seconds),
     )
     nodes: dict[str, int] = {}
     for kind in bought.kinds:
@@ -139,6 +143,8 @@ class Filled(Result):
         if self._full is not None:
             self._document["trend"] = self._full.document(self._report)
         if self._bought:
+            from iallocator.planners.capacity.purchases import purchases_document
+
             self._document["purchases"] = purchases_document(self._report, self._bought, self._full)
         if self._settings.verbose:
             for kind in ("tiered", "standard"):
@@ -212,6 +218,8 @@ def capacity_options(settings: Settings, tagged: Common, source: Source) -> Capa
             one.disk = 0
     past: list[Past] = []
     if settings.replay:
+        from iallocator.commands.earlier_requests import past_requests
+
         past = past_requests(settings.replay, settings, source.cluster)
     return CapacityOptions(
         standard,

@@ -5,8 +5,6 @@ Memory is in MiB, disk in GiB, loads and ratios have no unit.
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Context, Decimal
-
 from iallocator.errors import UsageError
 from iallocator.model.columns import (
     CPU_LOAD,
@@ -254,6 +252,8 @@ def decimal(value: float | None, places: int) -> str:
     """
     if value is None:
         return "-"
+    from decimal import ROUND_HALF_EVEN, Context, Decimal
+
     exact = Decimal(repr(value))
     if not exact.is_finite():
         return str(exact)

@@ -38,8 +38,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
 """Type of a small request -> its members."""
 
 COMMAND_LINES = (
-    ["balance", "--help"], ["check", "--machine-readable", "-"], ["constraints", "-"],
-    ["repair", "-"], ["show", "-"],
+    ["balance", "--help"], ["capacity", "-l1", "-"], ["check", "--machine-readable", "-"],
+    ["constraints", "-"], ["repair", "-"], ["show", "-"],
 )  # fmt: skip
 """Small commands: what they do not need is only for other commands, or for some options."""
 
@@ -59,7 +59,7 @@ OF_ONE_MEDIUM = {"facts", "metrics"}
 SLOW = {
     "numpy": 90, "highspy": 130, "orjson": 10, "jinja2": 29, "markupsafe": 7, "jsonschema": 60,
     "rich": 20, "http.client": 25, "multiprocessing": 10, "ssl": 6, "secrets": 4, "hashlib": 2,
-    "uuid": 2, "xml": 1,
+    "uuid": 2, "xml": 1, "decimal": 2,
     "iallocator.solver": 1,
 }  # fmt: skip
 """Slow library -> the milliseconds in which a new process loaded it; with it, the solver."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from iallocator.commands.capacity import capacity_options
 from iallocator.commands.planner_options import Capacity
 from iallocator.compat.htools.backend import (
@@ -67,7 +65,7 @@ def run(given: Given) -> int:
         own.chosen = frozenset({"n1"})
     options = capacity_options(own, own, source)
     if given.loudness > 1 or given.print_nodes is not None or given.save is not None:
-        options = replace(options, rules=replace(options.rules, exact_ties=True))
+        options = options.replace(rules=options.rules.replace(exact_ties=True))
     report = compute_capacity(source.cluster, options, lambda kind, filling: None)
     loud, state = given.loudness, report.before
     if not any(node.online for node in source.cluster.nodes):

@@ -8,13 +8,14 @@ missing there. A size without memory is rejected if more instances fit than can 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import KW_ONLY, dataclass, field, replace
+from types import MappingProxyType
 
 from iallocator.compat import OURS
 from iallocator.constraints import relations_of
 from iallocator.constraints.table import entry_rejections
 from iallocator.deadline import SIGNALLED, SIMULATIONS, TIME_IS_UP, Deadline, Stopped
 from iallocator.errors import UsageError
+from iallocator.light import ValueObject
 from iallocator.limits.fit_horizon import Horizon
 from iallocator.limits.node import ALL_LIMITS, HARD_LIMITS
 from iallocator.model.columns import MEMORY
@@ -33,7 +34,6 @@ from iallocator.planners.capacity.fill import (
     fill_tiered,
     likely_reason,
 )
-from iallocator.planners.capacity.forecast import Forecast, Site
 from iallocator.planners.capacity.most import MOST_PROGRAM_INSTANCES, most_equal
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.instance import Instance
     from iallocator.model.node_view import Capacities
-    from iallocator.planners.capacity.forecast import Past
+    from iallocator.planners.capacity.forecast import Forecast, Past
     from iallocator.planners.capacity.site import Size
 
 __all__ = [
@@ -118,8 +118,7 @@ TIERED_AGAIN = 1_000
 """The largest product of nodes and instances for which tiers are filled again by exact search."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FillingScope:
+class FillingScope(ValueObject):
     """The nodes and groups that are filled.
 
     Attributes
@@ -144,8 +143,7 @@ class FillingScope:
     independent: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class FillingRules:
+class FillingRules(ValueObject):
     """The limits that are enforced while a cluster is filled.
 
     Attributes
@@ -172,8 +170,8 @@ class FillingRules:
 
     n1: str = ""
     ignore_soft: bool = False
-    n1_of: Mapping[int, str] = field(default_factory=dict)
-    soft_of: Mapping[int, bool] = field(default_factory=dict)
+    n1_of: Mapping[int, str] = MappingProxyType({})
+    soft_of: Mapping[int, bool] = MappingProxyType({})
     max_cpu: float | None = None
     min_disk: float = 0.0
     behaviour: Behaviour = OURS
@@ -189,8 +187,7 @@ class FillingRules:
         return HARD_LIMITS if ignored else ALL_LIMITS
 
 
-@dataclass(frozen=True, kw_only=True)
-class FillingExtent:
+class FillingExtent(ValueObject):
     """When the fillings end.
 
     Attributes
@@ -211,8 +208,7 @@ class FillingExtent:
     thoroughness: int = 1
 
 
-@dataclass(slots=True)
-class CapacityOptions:
+class CapacityOptions(ValueObject):
     """Options for computing the capacity of a cluster.
 
     Attributes
@@ -236,7 +232,6 @@ class CapacityOptions:
 
     standard: Size
     largest: Sequence[Size]
-    _: KW_ONLY
     scope: FillingScope = FillingScope()
     rules: FillingRules = FillingRules()
     extent: FillingExtent = FillingExtent()
@@ -347,7 +342,7 @@ def compute_capacity(
     """
     if wants.scope.allowed:
         allowed = nodes_named(cluster, wants.scope.allowed, "--restrict-allocation-to")
-        wants.scope = replace(wants.scope, allowed=allowed)
+        wants.scope = wants.scope.replace(allowed=allowed)
     set_offline(cluster, wants.scope.offline)
     if wants.rules.max_cpu is not None:
         set_vcpu_ratio(cluster, wants.rules.max_cpu)
@@ -414,6 +409,8 @@ class _Computation:
             report.standard = self._filled("standard", [wants.standard], whole)
         if wants.past and not report.interrupted:  # requests are answered even if nodes fail N+1
             names = self._cluster.node_names(open_to)
+            from iallocator.planners.capacity.forecast import Forecast, Site
+
             site = Site(self._cluster, wants.past, names, wants.rules.min_disk, self._names)
             report.forecast = forecast = Forecast(site)
             stop = _until_stopped(whole, lambda: forecast.run(wants.extent.limit))
