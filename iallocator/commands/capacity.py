@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
@@ -25,14 +23,15 @@ from iallocator.render.capacity import allocation_map
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
     from iallocator.commands.planner_options import Capacity as Settings
     from iallocator.deadline import Deadline
+    from iallocator.model.state import State
     from iallocator.options.settings import Settings as Common
-    from iallocator.planners.capacity.capacity import CapacityReport
+    from iallocator.planners.capacity.capacity import CapacityReport, Run
     from iallocator.planners.capacity.demand import FullForecast
     from iallocator.planners.capacity.fill import FillResult
     from iallocator.planners.capacity.forecast import Past
@@ -128,7 +127,7 @@ class Filled(Result):
         self.interrupted = any(one.interrupted for one in reports)
         self.before = [ShownState("Initial", "", lambda: report.before)]
         self.before += (
-            ShownState(kind.capitalize(), kind, partial(getattr, run, "state"))
+            ShownState(kind.capitalize(), kind, _state_of(run))
             for kind, run in (("tiered", report.tiered), ("standard", report.standard))
             if run is not None
         )
@@ -182,6 +181,10 @@ class Filled(Result):
             "after": full,
             "before": health_at(report.before, how),
         }
+
+
+def _state_of(run: Run) -> Callable[[], State]:
+    return lambda: run.state
 
 
 def capacity_options(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:

@@ -232,8 +232,8 @@ def behaviour_of(compat: str) -> Behaviour:
     """
     if not compat:
         return OURS
-    from importlib import import_module
-
     program = compat.partition("-")[0]
-    behaviour: Behaviour = import_module(f"iallocator.compat.{program}").BEHAVIOUR
+    # importlib would load further modules of Python
+    module = __import__(f"iallocator.compat.{program}", fromlist=("BEHAVIOUR",))
+    behaviour: Behaviour = module.BEHAVIOUR
     return behaviour

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from iallocator.constraints.table import (
     entry_rejections,
     entry_words,
@@ -81,11 +79,13 @@ def group_rejections(
     if obstacle:
         return dict.fromkeys(nodes, Rejection("FailGroup", obstacle))
     rejected = entry_rejections(cluster, group, instance, by_policy)
-    return {
-        i: Rejection(rejected[i], partial(entry_words, cluster, instance, i, brief=True), i)
-        for i in nodes
-        if i in rejected
-    }
+
+    def rejection(index: int) -> Rejection:
+        return Rejection(
+            rejected[index], lambda: entry_words(cluster, instance, index, brief=True), index
+        )
+
+    return {index: rejection(index) for index in nodes if index in rejected}
 
 
 def migration_rejection(cluster: Cluster, source: int, target: int) -> Rejection | None:

@@ -6,8 +6,6 @@ will be powered down, or if they check a single step of a move.
 
 from __future__ import annotations
 
-from functools import partial
-
 from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import PRIMARY, SECONDARY, STAYING, checks_for, without_reserve
 from iallocator.limits.rejection import Rejection
@@ -100,7 +98,7 @@ class KnownAnswers:
                 self._reserving,
                 (shape, index, peers[index][primary]),
                 stamps[index],
-                partial(self._ask, instance, primary, index),
+                lambda index=index: self._ask(instance, primary, index),  # type: ignore[misc]
             )
             for index in reserving
         }
@@ -301,5 +299,8 @@ def _rejection_of(instance: Instance, index: int, failing: Failing) -> Rejection
     Texts about storage pools are made at once, because the free space of pools changes.
     """
     check, now, then = failing
-    text = partial(check.numbers, now, then, instance)
+
+    def text() -> str:
+        return check.numbers(now, then, instance)
+
     return Rejection(check.reason, text() if check.access else text, index)

@@ -38,7 +38,6 @@ from iallocator.planners.plan import (
 )
 from iallocator.planners.power_state import Switched
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
-from iallocator.planners.steepest_order import steepest_order
 from iallocator.planners.verify import verify_moves
 
 TYPE_CHECKING = False
@@ -207,6 +206,8 @@ class _Shortening:
             problem = BalanceProblem(
                 state, group.nodes, self._fixed, (), self.rules, self._limits.relations
             )
+            from iallocator.planners.steepest_order import steepest_order  # loads arrays
+
             entries = steepest_order(problem, self.plan, keeps, self._over)
             if entries is None:
                 return False

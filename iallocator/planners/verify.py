@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import chain as chained
-from random import Random
 
 from iallocator.constraints.order_graph import circular
 from iallocator.limits.node import ALL_LIMITS, PRIMARY, SECONDARY, checks_for
@@ -36,6 +35,7 @@ from iallocator.transition.step import CREATE, FAILOVER, FENCE, REPLACE_DISKS, S
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from random import Random
 
     from iallocator.constraints.relations import Relations
     from iallocator.constraints.rule_violations import Pair
@@ -292,6 +292,8 @@ def verify_transition(
 
     # Simulate the transition with as many steps at a time as the dependencies allow, and then in
     # random orders
+    from random import Random
+
     overlaps, rng = _Overlaps(state, transition, limits), Random(0)
     wrong = list(overlaps.simulate(_events(transition, None)))
     for k in range(rounds):

@@ -6,8 +6,6 @@ if each spindle serves one instance only, else ``False``.
 
 from __future__ import annotations
 
-import re
-
 from iallocator.errors import UsageError
 from iallocator.model.cluster import (
     Cluster,
@@ -52,6 +50,8 @@ def parse_size(text: str) -> int | None:
 
     Sizes are read as by htools: ``g`` and ``GiB`` are 1024^3 bytes, ``G`` and ``GB`` 1000^3.
     """
+    import re
+
     match = re.fullmatch(r"([0-9]{1,15})\s*([A-Za-z]{0,3})", text)
     if not match:
         return None

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from bisect import insort
-from random import Random
 
 from iallocator.constraints.table import group_obstacle, move_words
 from iallocator.limits.node import FORCED_LIMITS, PRIMARY, SECONDARY, checks_for
@@ -218,6 +217,8 @@ def in_other_orders(
     time is up; then no further order is tried. `spindles`: whether the free spindles of exclusive
     storage limit steps.
     """
+    from random import Random
+
     rng = Random(seed)
     problems: list[str] = []
     for k in range(rounds):

@@ -19,6 +19,7 @@ from itertools import groupby
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+from benchmarks import clusters
 from iallocator.commands import COMMANDS
 from tests.builders import allocate, as_bytes, cluster, instance
 
@@ -59,8 +60,7 @@ OF_ONE_MEDIUM = {"facts", "metrics"}
 SLOW = {
     "numpy": 90, "highspy": 130, "orjson": 10, "jinja2": 29, "markupsafe": 7, "jsonschema": 60,
     "rich": 20, "http.client": 25, "multiprocessing": 10, "ssl": 6, "secrets": 4, "hashlib": 2,
-    "uuid": 2, "xml": 1, "decimal": 2,
-    "iallocator.solver": 1,
+    "re": 5, "uuid": 2, "decimal": 2, "random": 1, "xml": 1, "iallocator.solver": 1,
 }  # fmt: skip
 """Slow library -> the milliseconds in which a new process loaded it; with it, the solver."""
 
@@ -139,4 +139,9 @@ def _runs() -> dict[str, set[str]]:
         file.flush()
         answer, found["hbal"] = run_with_modules("-I", file.name, program="hbal")
         assert "Cluster is empty" in answer
+    with NamedTemporaryFile() as file:
+        file.write(clusters.as_text(clusters.document(clusters.Shape(4))).encode())
+        file.flush()
+        for name in ("hinfo", "hcheck", "hsqueeze"):
+            _, found[name] = run_with_modules("-t", file.name, program=name)
     return found

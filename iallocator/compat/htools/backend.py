@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from math import isfinite, isnan
-from types import SimpleNamespace
 
 from iallocator.compat.hail import HAIL_IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
-from iallocator.compat.htools.message_errors import message_problem
-from iallocator.compat.htools.text_errors import complain_of_file, simulation_error, text_error
 from iallocator.documents.lists import LEFT_ALIGNED, NODE_FIELDS, USUAL, instance_table, node_rows
 from iallocator.documents.lists import decimal as decimal_of
 from iallocator.engine import reading_for
@@ -37,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
+    from iallocator.commands.planner_options import Balancing
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.policy import Policy, Spec
     from iallocator.sources import Source
@@ -45,20 +42,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_LOADED", "Given", "adjust", "cluster_score", "decimal", "domain", "group_of",
-    "instance_list", "load", "node_list", "policy_text", "save", "saved_text", "scores",
-    "settings_of", "silently", "split_instances", "table", "warn", "write",
+    "instance_list", "load", "node_list", "options_of", "policy_text", "save", "saved_text",
+    "scores", "settings_of", "silently", "split_instances", "table", "warn", "write",
 ]  # fmt: skip
 
 NOT_LOADED = "Error: failed to load data, aborting: "
 """The beginning of the message of an error in reading the cluster."""
 
 
-IGNORED = re.compile(rb"\r|^\xef\xbb\xbf|[ \t][|\n]|\|[ \t]")
-"""A pattern of characters in a text file that are no error for this program's own commands."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+IGNORED = (b"\r", b" |", b"\t|", b" \n", b"\t\n", b"| ", b"|\t")
+"""Bytes in a text file that are no error for this program's own commands."""
 
 
-class Given(SimpleNamespace):
+class Given:
     """The values of the options of one run; None for an option that was not given."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __getattr__(self, name: str) -> Any:
         """Return None: the option `name` was not given."""
@@ -99,11 +105,11 @@ def settings_of(given: Given, settings: Settings) -> Settings:
         settings.simulate = given.simulate[::-1]
     elif given.text_data is not None:
         if not given.text_data:
-            raise ProgramError(f"{NOT_LOADED}{complain_of_file('')}")
+            raise _not_found()
         settings.text_data = given.text_data
     elif given.ialloc_src is not None:
         if not given.ialloc_src:
-            raise ProgramError(f"{NOT_LOADED}{complain_of_file('')}")
+            raise _not_found()
         settings.ialloc_src = given.ialloc_src
     else:
         raise ProgramError(f"{NOT_LOADED}No backend selected! Exiting.")
@@ -159,6 +165,8 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
             raw = _read_text_file(settings)
             source = silently(lambda: source_of_text(raw, settings, reading))
         elif settings.ialloc_src:
+            from iallocator.compat.htools.message_errors import message_problem
+
             raw = read_file(settings.ialloc_src, settings.max_input)
             if problem := message_problem(raw):
                 raise ProgramError(f"Error: {problem}")
@@ -196,6 +204,13 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     return source
 
 
+def _not_found(path: str = "") -> ProgramError:
+    """Return the error for a file at `path` that cannot be read."""
+    from iallocator.compat.htools.text_errors import complain_of_file
+
+    return ProgramError(f"{NOT_LOADED}{complain_of_file(path)}")
+
+
 def _read_text_file(settings: Settings) -> bytes:
     """Return the content of the text file of the cluster, without characters that htools reject.
 
@@ -210,16 +225,38 @@ def _read_text_file(settings: Settings) -> bytes:
     """
     path = settings.text_data
     if path == "-" and not os.path.exists(path):  # not standard input
-        raise ProgramError(f"{NOT_LOADED}{complain_of_file(path)}")
+        raise _not_found(path)
     raw = read_file(path if path != "-" else "./-", settings.max_input)
     try:
         raw.decode("utf-8")
     except UnicodeError:
         problem = "hGetContents: invalid argument (invalid byte sequence)"
         raise NamedError(f"{path}: {problem}") from None
-    if IGNORED.search(raw) and (problem := text_error(raw)):
-        raise ProgramError(f"{NOT_LOADED}{problem}")
+    if raw.startswith(BYTE_ORDER_MARK) or any(some in raw for some in IGNORED):
+        from iallocator.compat.htools.text_errors import text_error
+
+        if problem := text_error(raw):
+            raise ProgramError(f"{NOT_LOADED}{problem}")
     return raw
+
+
+def options_of(given: Given, own: Balancing) -> None:
+    """Set the options of ``iallocator balance`` in `own` from the options of hbal in `given`."""
+    own.group, own.all_groups = "", False
+    own.evac_mode = bool(given.evac_mode)
+    own.restricted_migration = bool(given.restricted_migration)
+    own.no_disk_moves = bool(given.no_disk_moves)
+    own.no_instance_moves = bool(given.no_instance_moves)
+    own.select_instances = given.select_instances or None
+    own.exclude_instances = given.exclude_instances or ()
+    own.ignore_soft_errors = bool(given.ignore_soft_errors)
+    own.min_disk = given.min_disk or 0.0
+    for name in ("min_score", "min_gain", "min_gain_limit", "max_length"):
+        value = getattr(given, name)
+        if value is not None:
+            setattr(own, name, value)
+    if own.max_length is not None and own.max_length < 0:
+        own.max_length = None
 
 
 def adjust(given: Given, cluster: Cluster) -> None:
@@ -247,6 +284,12 @@ def _reason(error: IallocatorError, settings: Settings, raw: bytes) -> str:
 
     `raw`: the content of the text file of the cluster.
     """
+    from iallocator.compat.htools.text_errors import (
+        complain_of_file,
+        simulation_error,
+        text_error,
+    )
+
     for path in (settings.text_data, settings.ialloc_src):
         if path and (os.path.isdir(path) or not os.access(path, os.R_OK)):
             return complain_of_file(path)
@@ -515,6 +558,7 @@ def write(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError:
+        from iallocator.compat.htools.text_errors import complain_of_file
         from iallocator.compat.releases import followed_release
 
         raise NamedError(complain_of_file(path, followed_release().writing)) from None

@@ -17,6 +17,7 @@ from iallocator.compat.htools.backend import (
     instance_list,
     load,
     node_list,
+    options_of,
     policy_text,
     save,
     scores,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from iallocator.commands.planner_options import Balancing
     from iallocator.commands.shared_options import Planning
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster, Group
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from iallocator.planners.result import PlanResult
 
 __all__ = [
-    "command_lines", "execute", "general_number", "options_of", "run", "shell_script", "spread",
+    "command_lines", "execute", "general_number", "run", "shell_script", "spread",
     "write_script",
 ]  # fmt: skip
 
@@ -72,25 +72,6 @@ check() {
 }
 """
 """The beginning of the shell script of a plan; a file can stop the script between jobs."""
-
-
-def options_of(given: Given, own: Balancing) -> None:
-    """Set the options of ``iallocator balance`` in `own` from the options of hbal in `given`."""
-    own.group, own.all_groups = "", False
-    own.evac_mode = bool(given.evac_mode)
-    own.restricted_migration = bool(given.restricted_migration)
-    own.no_disk_moves = bool(given.no_disk_moves)
-    own.no_instance_moves = bool(given.no_instance_moves)
-    own.select_instances = given.select_instances or None
-    own.exclude_instances = given.exclude_instances or ()
-    own.ignore_soft_errors = bool(given.ignore_soft_errors)
-    own.min_disk = given.min_disk or 0.0
-    for name in ("min_score", "min_gain", "min_gain_limit", "max_length"):
-        value = getattr(given, name)
-        if value is not None:
-            setattr(own, name, value)
-    if own.max_length is not None and own.max_length < 0:
-        own.max_length = None
 
 
 def general_number(value: float) -> str:

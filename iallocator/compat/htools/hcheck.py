@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from iallocator.commands.planner_options import Check
-from iallocator.commands.plans import balanced
-from iallocator.compat.htools.backend import adjust, decimal, load
-from iallocator.compat.htools.hbal import options_of
+from iallocator.compat.htools.backend import adjust, decimal, load, options_of
 from iallocator.deadline import Deadline
 from iallocator.documents.checkup import HCHECK_KEYS, Checkup
 from iallocator.model.state import State
@@ -42,6 +40,8 @@ def run(given: Given) -> int:
     now = examine(before, "strict" if checks else "off", own.min_disk, None, Deadline(None), {})
     checkup = Checkup(now, now, 0, checks)
     if checkup.hcheck_needs and not given.no_simulation:
+        from iallocator.commands.plans import balanced
+
         done = balanced(cluster, own, own, Deadline(None), False)
         mode = "strict" if checks else "off"
         then = examine(done.after(), mode, own.min_disk, None, Deadline(None), {})

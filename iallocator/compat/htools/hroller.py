@@ -8,8 +8,6 @@ instances of a group fit on other nodes.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from iallocator.commands.planner_options import Reboot
 from iallocator.compat.htools.backend import adjust, load, saved_text, write
 from iallocator.compat.htools.errors import ProgramError
@@ -316,11 +314,11 @@ def _classes(
         words: list[str] = []
         before = 0
         for colours, name in results:
-            sizes = Counter(colours)
+            sizes = [colours.count(number) for number in range(max(colours) + 1)]
             if words:
                 words.append("TIE" if len(sizes) == before else "LOOSE")
             before = len(sizes)
-            listed = ",".join(str(sizes[number]) for number in range(before))
+            listed = ",".join(map(str, sizes))
             words.append(f"{name}: {before} ({listed})")
         lines.append(" ".join(words))
     fewest = max(results[0][0])

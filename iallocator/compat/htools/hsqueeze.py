@@ -5,7 +5,6 @@ from __future__ import annotations
 from iallocator.commands.planner_options import Squeeze
 from iallocator.compat.htools.backend import domain, load, save, write
 from iallocator.compat.htools.errors import ProgramError
-from iallocator.compat.htools.hbal import command_lines, shell_script, spread
 from iallocator.deadline import Deadline
 from iallocator.errors import say
 from iallocator.model.moves import replay
@@ -68,6 +67,8 @@ def run(given: Given) -> int:
     if done.shortages and given.verbose:
         print("Onlining all nodes will not yield enough capacity")
     if given.print_commands is not None:
+        from iallocator.compat.htools.hbal import shell_script, spread
+
         lines = _commands(done)
         if given.print_commands is True:
             print("\nCommands to run:")
@@ -144,6 +145,8 @@ def _commands(done: SqueezeResult) -> list[str]:
 
     The common end of all names is left out of the names of nodes.
     """
+    from iallocator.compat.htools.hbal import command_lines
+
     end = domain(done.cluster)
     names = [name.removesuffix(end) for name in switched(done)]
     jobs = []

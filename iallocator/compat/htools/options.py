@@ -12,7 +12,6 @@ completions of shells read them. The help texts are different.
 from __future__ import annotations
 
 import os
-import re
 
 from iallocator.compat.htools.errors import OptionError, OptionValueError
 from iallocator.model.templates import TEMPLATES, in_htools_order
@@ -93,19 +92,20 @@ class Usage:
 
 
 BASES = r"0[xX][0-9a-fA-F]+|0[oO][0-7]+"
-INTEGER = re.compile(rf"\s*(-?\s*(?:{BASES}|[0-9]+))(.*)", re.DOTALL)
-NUMBER_FORM = re.compile(
-    rf"\s*(-?\s*(?:{BASES}|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|NaN|Infinity))(.*)",
-    re.DOTALL,
-)
+INTEGER = rf"\s*(-?\s*(?:{BASES}|[0-9]+))(.*)"
+NUMBER_FORM = rf"\s*(-?\s*(?:{BASES}|[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|NaN|Infinity))(.*)"
 """A pattern for a number, as htools read it, and for the characters after it."""
 
 
-def number(what: str, form: re.Pattern[str] = NUMBER_FORM) -> Callable[[str], float]:
+def number(what: str, form: str = NUMBER_FORM) -> Callable[[str], float]:
     """Return a function that reads a number; `what` names it in messages."""
 
     def read(text: str) -> float:
-        match = form.match(text)
+        if text.isascii() and text.isdecimal():
+            return int(text) if form is INTEGER else float(text)
+        import re
+
+        match = re.match(form, text, re.DOTALL)
         after = match[2] if match else ""
         # The dot or the exponent of a decimal number is no end of an integer
         if match is None or (form is INTEGER and re.match(r"(\.[0-9]+|[eE][-+]?[0-9]+)", after)):
@@ -181,6 +181,8 @@ def size(what: str, text: str) -> int:
     parsed = parse_size(text)
     if parsed is not None:
         return parsed
+    import re
+
     unit = re.fullmatch(r"[0-9]+\s*([A-Za-z]+)", text)
     if unit:
         raise OptionValueError(f"{what}: Unknown unit '{unit[1]}'")

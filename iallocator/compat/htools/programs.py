@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 from iallocator import __version__
 from iallocator.compat.htools.backend import Given
@@ -83,7 +82,8 @@ def start(name: str, arguments: Sequence[str]) -> int:
         program = "this" if name == "harep" else "This"
         say(f"Error: {program} program doesn't take any arguments.")
         return 1
-    module = import_module(f"iallocator.compat.htools.{name}")
+    # importlib would load further modules of Python
+    module = __import__(f"iallocator.compat.htools.{name}", fromlist=("run",))
     given.words = words
     try:
         status: int = module.run(given)

@@ -17,7 +17,6 @@ from iallocator.wire.codec import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator, Sequence
 
 __all__ = ["complain_of_file", "simulation_error", "text_error"]
@@ -171,7 +170,7 @@ def _short(kind: str, fields: Sequence[str]) -> str:
     return f"Invalid/incomplete {kind} data: '{listed}'"
 
 
-def _no_number(name: str, texts: Sequence[str], form: re.Pattern[str] = INTEGER) -> str:
+def _no_number(name: str, texts: Sequence[str], form: str = INTEGER) -> str:
     """Return the message about the first of `texts` that is not a number; "" if all are."""
     for text in texts:
         try:

@@ -24,7 +24,6 @@ the search.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from math import ceil
 
 from iallocator.constraints.table import move_rejections
@@ -46,7 +45,7 @@ from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.deadline import Deadline
@@ -157,24 +156,39 @@ class RebootContext(Context):
         sizes = [(len(cluster.nodes), 0)] * EXPECTED_MOVES
         super().__init__(cluster, settings, sizes, deadline=deadline)
 
-    @contextmanager
-    def drained(self, nodes: Collection[int]) -> Iterator[None]:
+    def drained(self, nodes: Collection[int]) -> Drained:
         """Return a ``with`` block in which `nodes` are offline.
 
         Its end restores the nodes, and the placement of all instances.
         """
-        try:
-            with Switched(self.cluster, off=nodes), self.state.trial():
-                self._forget()
-                yield
-        finally:
-            self._forget()
+        return Drained(self, nodes)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Delete the cached data that depends on which nodes are online."""
         self._scopes.clear()
         self._evaluators.clear()
         self._rules.clear()
+
+
+class Drained:
+    """A ``with`` block of `context` in which `nodes` are offline."""
+
+    __slots__ = ("_context", "_switched", "_trial")
+
+    def __init__(self, context: RebootContext, nodes: Collection[int]) -> None:
+        self._context = context
+        self._switched = Switched(context.cluster, off=nodes)
+        self._trial = context.state.trial()
+
+    def __enter__(self) -> None:
+        self._switched.__enter__()
+        self._trial.__enter__()
+        self._context.forget()
+
+    def __exit__(self, *_: object) -> None:
+        self._trial.__exit__()
+        self._switched.__exit__()
+        self._context.forget()
 
 
 class DrainPlan:
