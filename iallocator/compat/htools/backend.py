@@ -426,7 +426,7 @@ def _peers(state: State, node: Node) -> list[tuple[int, int]]:
     The largest amount is first. Of equal amounts, the last one that has changed is first.
     """
     last = len(state.cluster.nodes) - 1
-    held = list(state.secondaries[node.index].values())
+    held = [one for one in state.secondaries[node.index].values() if not one.forthcoming]
     moved = {one.name for one in held if one.nodes != state.where[one.name]}
     settled = [one for one in held if one.name not in moved]
     arrived = [one for one in held if one.name in moved and one.auto_balance]
