@@ -24,9 +24,9 @@ LONE_NUMBER = re.compile(
 
 
 def _is_a_name(word: str, case: Case) -> bool:
-    """Return whether `word` occurs in a name or a tag of `case`, so that it may be printed."""
-    row, tag = f"\n{word}|".encode(), f':{word}"'.encode()
-    return any(row in b"\n" + raw or tag in raw for raw in case.files.values())
+    """Return whether `word` may be printed, as a name, a tag or an option in a file of `case`."""
+    row, ends = f"\n{word}|".encode(), (f':{word}"'.encode(), f'= "{word}"'.encode())
+    return any(row in b"\n" + raw or any(end in raw for end in ends) for raw in case.files.values())
 
 
 def complaints(case: Case, done: Outcome) -> list[str]:
