@@ -178,11 +178,14 @@ def _disturbed(run: Runner) -> None:
     run.record("a job of a rescue fails, and the master daemon restarts", wrong)
 
     full.unlink()
-    moved = instance(_MIRRORED[2])
-    before = run.cluster.instances()[moved].nodes
-    done = run.cluster.gnt("gnt-instance", "migrate", "--force", moved)
-    there = run.cluster.instances()[moved].nodes
-    wrong = [] if there == before[::-1] else [f"{moved} is on {there}: {done.output[-600:]}"]
+    # An instance with a disk on the dead node cannot migrate
+    here = run.cluster.instances()
+    moved = next((one for one in map(instance, _MIRRORED) if dead not in here[one].nodes), "")
+    there, wrong = (), ["every instance is still on the dead node"]
+    if moved:
+        done = run.cluster.gnt("gnt-instance", "migrate", "--force", moved)
+        there, before = run.cluster.instances()[moved].nodes, here[moved].nodes
+        wrong = [] if there == before[::-1] else [f"{moved} is on {there}: {done.output[-600:]}"]
     for _ in range(_CALLS):
         status, found, err = execution.resumed()
         if found.get("complete"):
@@ -191,7 +194,8 @@ def _disturbed(run: Runner) -> None:
     here = {name: one.nodes for name, one in run.cluster.instances().items()}
     wrong += [f"{name} is on {here[instance(name)]}" for name in _MIRRORED
               if dead in here[instance(name)]]  # fmt: skip
-    wrong += [] if here[moved] == there else [f"{moved} was moved to {here[moved]}"]
+    if moved and here[moved] != there:
+        wrong.append(f"{moved} was moved to {here[moved]}")
     run.record("resumed, the rescue is complete, while another person moves an instance", wrong)
 
     run.record("the node comes back after that", _back(run, dead, role, name="disturbed"))
