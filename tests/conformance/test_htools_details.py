@@ -502,7 +502,8 @@ def test_hroller_moves_and_fails_as_the_original(words: str) -> None:
 @installed
 @pytest.mark.parametrize(
     "words", ["hbal -vv", "hinfo -p", "hinfo -q", "hspace -l1", "hcheck --machine-readable",
-              "hinfo --static-kvm-node-memory=512", "hbal --exclude-instances=nothing"],
+              "hinfo --static-kvm-node-memory=512", "hbal --exclude-instances=nothing",
+              "hcheck -U loads"],
 )  # fmt: skip
 def test_cluster_of_a_message_is_read_as_by_the_original(words: str) -> None:
     """With -I, the cluster of an allocator message is read as by htools."""
@@ -510,7 +511,8 @@ def test_cluster_of_a_message_is_read_as_by_the_original(words: str) -> None:
     for number, node in enumerate(message["nodes"].values()):
         node["free_memory"] = node.get("total_memory", 0) - 1024 * number
     program, *options = words.split()
-    one = Case(program, ("-I", "r.json", *options), {"r.json": json.dumps(message)})
+    files = {"r.json": json.dumps(message), "loads": "[1]"}
+    one = Case(program, ("-I", "r.json", *options), files)
     assert ours(one) == theirs(one)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.policy import Policy, Spec
     from iallocator.sources import Source
+    from iallocator.wire.fields import Raw
 
     Read = TypeVar("Read")
 
@@ -178,17 +179,15 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     cluster = source.cluster
     if settings.ialloc_src:
         source.policy = default_policy()  # htools ignore the policy of the cluster in a message
-        assert source.document is not None  # hail's amounts of memory decide what is inconsistent
-        as_hail = Settings()
-        as_hail.compat, as_hail.no_config = "hail", True
-        as_hail.static_kvm_node_memory = 0
-        warn(read_cluster(source.document, reading_for(as_hail)))
     if given.dynu_file is not None:
         from iallocator.compat.htools.utilisation import read_loads
 
         loads = dict(read_loads(given.dynu_file))
         if not given.ignore_dynu:
             set_loads(cluster, loads)
+    if settings.ialloc_src:  # htools read the loads first, and report only an error in them
+        assert source.document is not None
+        warn(_read_as_hail(source.document))
     if settings.measures:
         from iallocator.compat.htools.utilisation import measure
 
@@ -202,6 +201,14 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     if given.warns:
         warn(cluster, in_order)
     return source
+
+
+def _read_as_hail(document: Raw) -> Cluster:
+    """Return the cluster of a message with hail's amounts of memory, which `warn` compares."""
+    as_hail = Settings()
+    as_hail.compat, as_hail.no_config = "hail", True
+    as_hail.static_kvm_node_memory = 0
+    return read_cluster(document, reading_for(as_hail))
 
 
 def _not_found(path: str = "") -> ProgramError:
