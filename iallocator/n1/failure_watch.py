@@ -37,8 +37,9 @@ class SpareMemory:
     """Failure -> its spare memory in MiB, or a lower bound of it; see `check_bounds`.
 
     If a node loses memory, the spare memory of any failure decreases by at most that amount; if a
-    node gains memory, it does not decrease.  So the stored value minus all memory lost since is a
-    lower bound.  Renewing it costs nothing, because one sum serves all failures.
+    node gains memory, it does not decrease, except with shares (`iallocator.n1.pools`): each of
+    them may use that memory.  So the stored value minus all these amounts is a lower bound.
+    Renewing it costs nothing, because one sum serves all failures.
     """
 
     __slots__ = ("_changes", "_gone", "_noted", "_order")
@@ -72,8 +73,8 @@ class SpareMemory:
         return self._noted[failure][1] - self._gone - BOUND_ERROR
 
     def lower_all(self, amount: float) -> None:
-        """Subtract the MiB that a node has lost from all bounds; a negative amount changes none."""
-        self._gone += max(0, amount)
+        """Subtract `amount` MiB, which is not negative, from all bounds after a node changed."""
+        self._gone += amount
         self._changes += 1
 
     def outdated(self, amount: float) -> list[Failure]:
@@ -125,9 +126,9 @@ class FailureWatch:
     """
 
     __slots__ = (
-        "_created", "_demands", "_memory", "_noted", "_of_node", "_onto", "_place", "_sources",
-        "_spare", "_stamps", "_state", "_targets", "_unbounded", "_unsorted", "failing", "lost",
-        "refuter", "uncertain",
+        "_created", "_demands", "_memory", "_most_shares", "_noted", "_of_node", "_onto", "_place",
+        "_sources", "_spare", "_stamps", "_state", "_targets", "_unbounded", "_unsorted",
+        "failing", "lost", "refuter", "uncertain",
     )  # fmt: skip
 
     def __init__(
@@ -152,6 +153,7 @@ class FailureWatch:
                 self._of_node.setdefault(node, []).append(failure)
         self._demands: dict[Failure, Demand] = {}
         self._unbounded: set[Failure] = set()
+        self._most_shares = 0  # of a failure
         self._noted: dict[Failure, Mapping[int, float]] = {}
         self._onto: dict[int, list[tuple[float, int, Failure]]] = {}  # -MiB, place, failure
         self._sources: dict[int, set[Failure]] = {}  # secondary -> failures that fail over to it
@@ -180,8 +182,10 @@ class FailureWatch:
                 self._demands[failure] = demand
             kind, spare = check_bounds(state, failure, demand, rules, capacities)
             self._spare.forget(failure)
-            shares = demand.shares is not None or any(p.shares is not None for p in demand.parts)
-            bounded = kind == PROVED_SAFE and spare >= 0 and not (demand.plain or shares)
+            shares = [one for part in (demand, *demand.parts) for one in part.shares or ()]
+            pooled = any(share.pool is not None for share in shares)
+            bounded = kind == PROVED_SAFE and spare >= 0 and not (demand.plain or pooled)
+            self._most_shares = max(self._most_shares, len(shares))
             self._unbounded.discard(failure)
             if demand.intricate or (demand.movers and not bounded):
                 self._unbounded.add(failure)
@@ -233,7 +237,9 @@ class FailureWatch:
             state = self._state
             for index in changed:
                 memory = state.columns[MEMORY][index]
-                self._spare.lower_all(self._memory[index] - memory)
+                lost = self._memory[index] - memory
+                # Memory that a node gains can be used up by each share that has access to it
+                self._spare.lower_all(lost if lost > 0 else -lost * self._most_shares)
                 self._memory[index] = memory
             concerned = {one for index in changed for one in self._sources.get(index, ())}
             again: set[Failure] = set()

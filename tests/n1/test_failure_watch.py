@@ -31,11 +31,14 @@ def _move(state: State, instance: Instance, rng: random.Random, comes: bool) -> 
         state.place(instance, tuple(rng.sample(range(7), instance.required_nodes)))
 
 
+LABELS = ("ssd", "big")
+
 KINDS = {
     "mirrored": ("drbd",),
     "shared": ("rbd",),
     "mixed": ("drbd", "rbd"),
     "everything": ("drbd", "rbd", "plain"),
+    "labels": ("drbd", "rbd", "rbd"),
 }
 
 
@@ -55,6 +58,10 @@ def test_kept_tolerance_after_moves_equals_a_new_one(
         template = rng.choice(KINDS[kinds])
         if template != "drbd":
             entry.update(disk_template=template, nodes=entry["nodes"][:1])
+        if kinds == "labels" and rng.random() < 0.6:
+            entry["tags"] = [f"iallocator:nodes:must:{rng.choice(LABELS)}"]
+    for node in whole["nodes"].values() if kinds == "labels" else ():
+        node["tags"] = [label for label in LABELS if rng.random() < 0.7]
     cluster = model_of(whole)
     state, rules = State(cluster), Rules(mode)
     failing = [(node.index,) for node in cluster.nodes if node.name != "node00-0002.example.com"]
