@@ -27,7 +27,7 @@ ORIGINS = {"config", "constraints"}
 @pytest.fixture(autouse=True)
 def _same_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let repairs have fixed times and names."""
-    monkeypatch.setattr("iallocator.planners.repair.round.uuid4", lambda: "name")
+    monkeypatch.setattr("uuid.uuid4", lambda: "name")
     monkeypatch.setattr("iallocator.planners.repair.round.time.time", lambda: 1.0)
 
 

@@ -86,7 +86,7 @@ def _always_the_same_repairs() -> Iterator[None]:
     """Return a ``with`` block in which records of repairs have fixed times and numbers."""
     numbers = count(1)
     with (
-        mock.patch.object(repairs, "uuid4", side_effect=lambda: UUID(int=next(numbers))),
+        mock.patch("uuid.uuid4", side_effect=lambda: UUID(int=next(numbers))),
         mock.patch.object(repairs, "time", SimpleNamespace(time=lambda: 1e9)),
     ):
         yield
