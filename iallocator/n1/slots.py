@@ -449,7 +449,7 @@ class _FailureSlots:
     ) -> None:
         self._state = state
         self._queues = queues
-        self._sets = sizes
+        self._sizes = sizes
         self._changed = changed
         self._failing = list(queues)
         self._number = {failure: k for k, failure in enumerate(queues)}
@@ -465,7 +465,7 @@ class _FailureSlots:
         self._fallible: Indices = np.array([self._place[i] for i in fallible], dtype=np.intp)
         lengths = [len(failure) for failure in queues]
         self._starts: Indices = np.cumsum([0, *lengths[:-1]], dtype=np.intp)[: len(queues)]
-        self._sizes: dict[Need, int] = {}
+        self._row_of: dict[Need, int] = {}
         self._needs: Integers = np.empty((0, 2), dtype=np.int64)
         # Sizes × nodes: whether an instance of the size may be restarted on the node
         self._usable: Truths = np.empty((0, len(nodes)), dtype=bool)
@@ -502,11 +502,11 @@ class _FailureSlots:
         """Store what `failure`, the failure number `number`, requires."""
         self._disks[number] = self._needs_disks(failure)
         for need, (units, before) in self._required(failure).items():
-            size = self._sizes.get(need)
-            if size is None:
-                size = self._sizes[need] = len(self._sizes)
+            row = self._row_of.get(need)
+            if row is None:
+                row = self._row_of[need] = len(self._row_of)
                 self._needs = np.concatenate((self._needs, [need[:2]]))
-                usable = np.isin([*self._place], [*self._sets.sets[need[2]]])[None]
+                usable = np.isin([*self._place], [*self._sizes.sets[need[2]]])[None]
                 self._usable = np.concatenate((self._usable, usable))
                 absent = np.full((1, len(self._failing)), ABSENT_SIZE, dtype=np.int64)
                 self._wanted = np.concatenate((self._wanted, absent))
@@ -516,7 +516,7 @@ class _FailureSlots:
                 slots, closing = slots_left(self._state, self._needs[-1:], nodes, NOTHING)
                 self._slots = np.concatenate((self._slots, slots * usable))
                 self._closing = np.concatenate((self._closing, closing * usable))
-            self._wanted[size, number], self._before[size, number] = units, before
+            self._wanted[row, number], self._before[row, number] = units, before
 
     def _room(self, nodes: Sequence[int], own_need: Need) -> tuple[Integers, Integers]:
         """Return how many instances fit on each node, and how many MiB must be used until none
@@ -590,13 +590,13 @@ class UndecidedFailures(_FailureSlots):
         any. The result is None if no instance that may have to restart has this size.
         """
         self._renew()
-        size = self._sizes.get(need)
-        if size is None:
+        row = self._row_of.get(need)
+        if row is None:
             return None
-        slots, closing = (one[size] for one in self._totals)
+        slots, closing = (one[row] for one in self._totals)
         for node in failure:
             at = self._place[node]
-            slots, closing = slots - self._slots[size, at], closing - self._closing[size, at]
+            slots, closing = slots - self._slots[row, at], closing - self._closing[row, at]
         return int(slots), int(closing)
 
     def _known_by_bound(self, failing: slice | Indices, less: Integers) -> tuple[Truths, Truths]:
@@ -618,13 +618,13 @@ class UndecidedFailures(_FailureSlots):
         """
         self._renew()
         left = np.where(self._wanted == ABSENT_SIZE, ANY_NUMBER, self._others[0] - self._taken)
-        return {need: Margin(self._failing, left[size]) for need, size in self._sizes.items()}
+        return {need: Margin(self._failing, left[row]) for need, row in self._row_of.items()}
 
     def _note(self, number: int, failure: Failure) -> None:
         super()._note(number, failure)
         queue = self._queues[failure]
         for need in queue.required:
-            self._taken[self._sizes[need], number] = queue.taken(need)
+            self._taken[self._row_of[need], number] = queue.taken(need)
 
 
 class Margin:
@@ -668,7 +668,7 @@ class SpareSlots(_FailureSlots):
         if (
             known is None
             or known.as_primary != instance.as_primary
-            or self._sets.of(known) != self._sets.of(instance)
+            or self._sizes.of(known) != self._sizes.of(instance)
         ):
             self._changed.update(self._affecting)
         for failure, queue in self._queues.items():
@@ -677,9 +677,9 @@ class SpareSlots(_FailureSlots):
                 self._positions[failure] = positions
                 self._changed.add(failure[0])
         self._renew()
-        own = self._sets.of(instance)
+        own = self._sizes.of(instance)
         slots, closing = self._others
-        cost = np.array([[self._sets.most(own, need)] for need in self._sizes], dtype=np.int64)
+        cost = np.array([[self._sizes.most(own, need)] for need in self._row_of], dtype=np.int64)
         some = (slots - self._wanted) // np.maximum(cost, 1)
         slots_left = np.where(cost > 0, some, ANY_NUMBER * (slots >= self._wanted))
         free = closing - self._before
@@ -705,4 +705,4 @@ class SpareSlots(_FailureSlots):
 
     def _needs_disks(self, failure: Failure) -> bool:
         assert self._instance is not None
-        return self._queues[failure].disks or bool(self._sets.of(self._instance)[1])
+        return self._queues[failure].disks or bool(self._sizes.of(self._instance)[1])
