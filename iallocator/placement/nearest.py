@@ -297,7 +297,7 @@ def closest(cluster: Cluster, roles: RolesTested, shown: Shown = str) -> Miss:
 
 
 class _Lack:
-    """What a node lacks for one role, as texts, and the sum of the relative amounts."""
+    """The amounts that a node lacks for one role, as texts, and their sum in relative terms."""
 
     __slots__ = ("index", "part", "texts")
 
