@@ -75,7 +75,7 @@ class LoadHistory(DayFiles):
             if hour and name < recent and line.startswith(hour):
                 continue
             sample = sample_of(line)
-            if sample is None:
+            if sample is None or day_file(sample.time) != name:
                 self.damaged += 1
             elif sample.time < now:
                 hour = line[: len(HOUR_OF_LINE)]
@@ -109,6 +109,8 @@ def sample_of(line: str) -> LoadSample | None:
         raw: Any = json.loads(line)
         instances = {}
         for name, one in raw["instances"].items():
+            if not isinstance(one["nodes"], list):
+                return None
             nodes = tuple(map(str, one["nodes"]))
             measured = None
             if "load" in one:
@@ -185,13 +187,10 @@ class SteadyRound:
 
     def _means(self, resource: int) -> list[float]:
         """Return for each instance the mean of the profile of its load, for the score."""
-        samples, instances = self.policy.samples, self._cluster.instances
-        if not any(
-            measured.load[resource]
-            for sample in samples for measured, _ in sample.instances.values() if measured
-        ):  # fmt: skip
-            return [0.0] * len(instances)
+        instances = self._cluster.instances
         series = self.policy.series(instances, resource)
+        if not (series > 0).any():
+            return [0.0] * len(instances)
         means: list[float] = (
             self.policy.profile(series, self.policy.now).loads.mean(axis=1).tolist()
         )

@@ -26,7 +26,7 @@ class Life:
     places:
         The node of each instance; instances that begin on the first node are busy.
     other:
-        Name of an instance -> its memory load, if it has one.
+        Name of an instance -> its memory, disk and network load, if it has them.
     tags:
         Name of an instance -> its tag.
     """
@@ -35,7 +35,7 @@ class Life:
         self.folder = folder
         self.places = {f"i{k:02}": NODES[k % 4] for k in range(16)}
         self.busy = {name: 1.6 if node == "node1" else 0.6 for name, node in self.places.items()}
-        self.other: dict[str, float] = {}
+        self.other: dict[str, str] = {}
         self.offline: set[str] = set()
         self.tags: dict[str, str] = {}
         self.memory = 16384
@@ -48,7 +48,7 @@ class Life:
         wave = 1 + 0.2 * math.sin(hours / 24 * 2 * math.pi)
         loads.write_text(
             "".join(
-                f"{name} {load * wave:.4f} {self.other.get(name, 0)} 0 0\n"
+                f"{name} {load * wave:.4f} {self.other.get(name, '0 0 0')}\n"
                 for name, load in self.busy.items()
             ),
             encoding="utf-8",
@@ -320,6 +320,20 @@ def test_damaged_missing_and_foreign_lines_are_left_out(life: Life) -> None:
     assert (folder / "notes.txt").exists()
 
 
+def test_lines_of_another_day_and_nodes_that_are_no_list_are_damaged(life: Life) -> None:
+    """A line that was written by hand does not lengthen the history, or count as a move."""
+    life.round(0)
+    path = life.folder / "history" / "2026-01-01.jsonl"
+    line = path.read_text(encoding="utf-8").strip()
+    node = json.loads(line)["instances"]["i00"]["nodes"][0]
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line.replace("2026-01-01T", "2025-11-01T") + "\n")
+        file.write(line.replace(f'["{node}"]', '"node2"').replace("T00:00", "T00:10") + "\n")
+    plan = life.round(0.5)
+    assert plan["steady"]["sample_count"] == 2
+    assert plan["steady"]["history_hours"] == pytest.approx(0.5)
+
+
 def test_history_is_bounded(life: Life) -> None:
     for day in range(15):
         life.round(24 * day, apply=False)
@@ -480,8 +494,50 @@ def test_score_uses_the_history_of_all_loads(life: Life) -> None:
     life.day()
     words = ("--overload=2", "--least-history=168")
     calm = life.round(24.2, *words)["scores"]["before"]
-    life.other = {"i00": 4.0}
+    life.other = {"i00": "4.0 0 0"}
     surge = life.round(24.4, *words)["scores"]["before"]
     for hours in range(25, 73):
         lasting = life.round(hours, *words)["scores"]["before"]
     assert calm < surge < calm + 0.3 * (lasting - calm)
+
+
+@pytest.mark.parametrize("words", ["{} 0 0", "0 {} 0", "0 0 {}"], ids=["memory", "disk", "network"])
+def test_node_with_far_more_other_load_than_the_mean_is_relieved(life: Life, words: str) -> None:
+    """`balance` moves instances off a node with most of the memory, disk or network load."""
+    life.busy = dict.fromkeys(life.busy, 0.1)
+    life.other = {name: words.format(4 if at == "node1" else 1) for name, at in life.places.items()}
+    life.day()
+    moves = life.round(24.2)["moves"]
+    assert 1 <= len(moves) <= 2
+    assert {move["from"][0] for move in moves} == {"node1"}
+    for hours in range(25, 54):
+        assert life.round(hours)["moves"] == []
+
+
+def test_new_imbalance_of_other_loads_must_last(life: Life) -> None:
+    life.busy = dict.fromkeys(life.busy, 0.1)
+    life.other = dict.fromkeys(life.places, "0 0 1")
+    life.day()
+    life.other |= {name: "0 0 4" for name, at in life.places.items() if at == "node1"}
+    for hours in (24, 24.3, 24.6, 24.9):
+        assert life.round(hours)["moves"] == []
+    later = [hours for hours in range(26, 60) if life.round(hours, "--hours=0-24")["moves"]]
+    assert later
+
+
+def test_other_loads_that_are_equal_move_nothing(life: Life) -> None:
+    """Loads that are equal for all instances at all times are not measured loads."""
+    life.busy = dict.fromkeys(life.busy, 0.05)
+    life.other = dict.fromkeys(life.places, "1 1 1")
+    crowded = [name for name, node in life.places.items() if node != "node1"][:9]
+    life.places |= dict.fromkeys(crowded, "node1")
+    life.day()
+    assert life.round(24.2)["moves"] == []
+
+
+def test_small_differences_of_other_loads_move_nothing(life: Life) -> None:
+    life.busy = dict.fromkeys(life.busy, 0.1)
+    life.other = {name: "1 2 1.3" if at == "node1" else "1 1.5 1"
+                  for name, at in life.places.items()}  # fmt: skip
+    life.day()
+    assert life.round(24.2)["moves"] == []

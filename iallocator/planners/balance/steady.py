@@ -4,9 +4,10 @@ The history gives a profile of the cpu load of each instance by hour of the day.
 the objective is the expected deviation: the standard deviation of the cpu loads of nodes, in
 percent of a node, as the mean over the hours of a day.  The second part is the expected overload of
 nodes: from the deviation of samples from the profile follows how far the load of a node may exceed
-the limit at each hour.  A move must lower the objective by more than its cost in two profiles: that
-of all samples, and that of samples older than the hold time.  A node that stays overloaded is
-relieved at any hour.
+the limit at each hour.  The third part counts nodes with far more memory, disk or network load than
+the mean of nodes, in the same way.  A move must lower the objective by more than its cost in two
+profiles: that of all samples, and that of samples older than the hold time.  A node that stays
+overloaded is relieved at any hour.
 
 The search is `LocalSearch` with one neighbourhood, `SteadyMove`. Limits, constraints and N+1 are
 checked as in all balancing.
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats
     from iallocator.constraints.rule_counts import LiveRuleCounts
     from iallocator.deadline import Stopped
+    from iallocator.model.cluster import Node
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.model.state import State
@@ -111,6 +113,22 @@ OVERLOAD_WEIGHT = 40.0
 The expected overload is the mean over the hours of the day. The other part of the objective is the
 expected deviation times the number of nodes.
 """
+
+UNKNOWN_LOAD = (np.nan,) * 4
+"""The load of an instance that was not measured."""
+
+OTHER_LOADS = (1, 2, 3)
+"""The positions of memory, disk and network in `Measured.load`."""
+
+UNEVEN = 1.5
+"""The memory, disk or network load of a node, as a multiple of the mean, above which it counts.
+
+These loads have no known limit, and each move for one of them may cost a move for another.  So only
+clear differences count.
+"""
+
+UNEVEN_WEIGHT = 0.5
+"""The weight of the expected load above `UNEVEN`, in percent of the mean, in the objective."""
 
 
 class Measured(NamedTuple):
@@ -213,6 +231,8 @@ class SteadyPolicy:
         Name of an instance -> the time of its last move, in seconds since 1970.
     left:
         Name of an instance -> the names of primaries that it left and may not return to yet.
+    loads:
+        Name of an instance -> its loads, samples × resources, as far as they were needed.
     balancers:
         The balancers of the groups, in the order in which the groups were balanced.
     obstacle:
@@ -224,6 +244,7 @@ class SteadyPolicy:
     counted: dict[float, set[str]] = field(default_factory=dict)
     moved: dict[str, float] = field(default_factory=dict)
     left: dict[str, set[str]] = field(default_factory=dict)
+    loads: dict[str, Floats] = field(default_factory=dict)
     balancers: list[SteadyBalancer] = field(default_factory=list)
     obstacle: str = ""
 
@@ -312,13 +333,21 @@ class SteadyPolicy:
 
         `resource`: the position in `Measured.load`; by default cpu.
         """
-        loads = np.full((len(self.samples), len(instances)), np.nan)
-        for row, sample in enumerate(self.samples):
-            for column, one in enumerate(instances):
-                measured = sample.instances.get(one.name, (None, ()))[0]
-                if measured is not None and measured.vcpus == one.vcpus:
-                    loads[row, column] = measured.load[resource]
+        loads = np.empty((len(self.samples), len(instances)))
+        for column, one in enumerate(instances):
+            own = self.loads.get(one.name)
+            if own is None:
+                own = self.loads[one.name] = self._loads_of(one)
+            loads[:, column] = own[:, resource]
         return loads
+
+    def _loads_of(self, one: Instance) -> Floats:
+        """Return the loads of an instance, samples × resources; NaN as in `series`."""
+        measured = [sample.instances.get(one.name, (None, ()))[0] for sample in self.samples]
+        return np.array([
+            UNKNOWN_LOAD if found is None or found.vcpus != one.vcpus else found.load
+            for found in measured
+        ])  # fmt: skip
 
     def profile(self, series: Floats, until: float) -> Profile:
         """Return the expected cpu load of instances at each hour, from samples until time `until`.
@@ -358,7 +387,7 @@ class SteadyPolicy:
 
 
 class Profile(NamedTuple):
-    """Expected cpu loads of instances, in cpus, and the variances of the samples around them.
+    """Expected loads of instances, cpu in cpus, and the variances of the samples around them.
 
     Attributes
     ----------
@@ -372,8 +401,33 @@ class Profile(NamedTuple):
     variance: Floats
 
 
+class _Resource(NamedTuple):
+    """A resource in one profile.
+
+    Attributes
+    ----------
+    profile:
+        The expected loads of the instances.
+    share:
+        For each node the factor from loads of instances to relative loads: for cpu, to shares of
+        the cpus of the node; for others, to multiples of the mean of nodes.
+    own:
+        The relative load of each node without its instances.
+    limit:
+        The relative load above which a node counts in the objective.
+    weight:
+        The weight of the expected load above the limit.
+    """
+
+    profile: Profile
+    share: Floats
+    own: Floats
+    limit: float
+    weight: float
+
+
 class _NodeLoads(NamedTuple):
-    """Expected cpu loads of nodes as shares of their cpus, and the variances of samples.
+    """Expected relative loads of nodes for one resource, and the variances of samples.
 
     Attributes
     ----------
@@ -388,7 +442,14 @@ class _NodeLoads(NamedTuple):
 
 
 class _Loads:
-    """The cpu loads of the online nodes of a group, as shares of their cpus."""
+    """The loads of the online nodes of a group.
+
+    Attributes
+    ----------
+    resources:
+        For the profile of all samples, and for that of older ones: cpu first, then the other
+        resources that are measured.
+    """
 
     def __init__(self, problem: BalanceProblem, policy: SteadyPolicy) -> None:
         cluster = problem.state.cluster
@@ -407,6 +468,12 @@ class _Loads:
         self.limit = policy.limits.overload
         self.hour = int(policy.now % DAY // HOUR)
         self.profiles = [policy.profile(self.series, until) for until in (policy.now, held)]
+        self.resources = [
+            [_Resource(profile, self.share, self.own, self.limit, OVERLOAD_WEIGHT)]
+            for profile in self.profiles
+        ]
+        for resource in OTHER_LOADS:
+            self._add_resource(policy, nodes, resource, (policy.now, held))
         times = np.array([sample.time for sample in policy.samples])
         known = ~np.isnan(self.series)
         self.samples = [known[times <= until].sum(axis=0) for until in (policy.now, held)]
@@ -414,15 +481,45 @@ class _Loads:
         self.ahead = policy.hours_ahead()
         self.short = bool(policy.now - times[0] < policy.limits.least_history * HOUR)
 
+    def _add_resource(
+        self, policy: SteadyPolicy, nodes: Sequence[Node], resource: int, ends: Sequence[float]
+    ) -> None:
+        """Add a resource other than cpu to `resources`.
+
+        A resource is not measured, and left out, if its loads are equal for all instances at all
+        times. Each node is expected to have a part of the load by its size: its memory, or its cpus
+        for disk and network.
+
+        `resource`: the position in `Measured.load`; `ends`: the last times of both profiles.
+        """
+        series = policy.series(self.members, resource)
+        known = series[~np.isnan(series)]
+        if not known.size or known.min() == known.max():
+            return
+        sizes = 1.0 / self.share
+        if resource == OTHER_LOADS[0]:
+            sizes = np.array([nodes[index].total_memory for index in self.scope], dtype=np.float64)
+        for resources, until in zip(self.resources, ends):
+            profile = policy.profile(series, until)
+            total = profile.loads.mean(axis=1).sum()
+            share = np.zeros(len(sizes))
+            if total > 0:
+                share = sizes.sum() / (np.maximum(sizes, 1.0) * total)
+            resources.append(_Resource(profile, share, np.zeros(len(sizes)), UNEVEN, UNEVEN_WEIGHT))
+
     def of_nodes(self, state: State, loads: Floats) -> Floats:
         """Return the sums of `loads` on each node, as shares of its cpus, nodes × columns.
 
         `loads`: instances × columns, in cpus.
         """
-        node_loads = np.zeros((len(self.scope), loads.shape[1]))
+        return self._sums(state, loads) * self.share[:, None] + self.own[:, None]
+
+    def _sums(self, state: State, loads: Floats) -> Floats:
+        """Return the sums of `loads` on each node, nodes × columns."""
+        sums = np.zeros((len(self.scope), loads.shape[1]))
         for one in self.members:
-            node_loads[self.place[state.where[one.name][0]]] += loads[self.position[one.name]]
-        return node_loads * self.share[:, None] + self.own[:, None]
+            sums[self.place[state.where[one.name][0]]] += loads[self.position[one.name]]
+        return sums
 
     def deviation(self, state: State) -> float:
         """Return the expected deviation of node loads, in percent of a node."""
@@ -430,52 +527,51 @@ class _Loads:
 
     def objective(self, state: State) -> float:
         """Return the expected deviation times the number of nodes plus the expected overload."""
-        nodes = self._expected(state, self.profiles[0])
-        overload = self._overload(nodes.loads, nodes.variance[:, None]).sum()
-        deviation = float(100 * nodes.loads.std(axis=0).mean())
-        return len(self.scope) * deviation + float(overload)
+        resources = self.resources[0]
+        nodes = [self._expected(state, resource) for resource in resources]
+        overload = sum(
+            float(_overload(resource, loads, variance[:, None]).sum())
+            for resource, (loads, variance) in zip(resources, nodes)
+        )
+        deviation = float(100 * nodes[0].loads.std(axis=0).mean())
+        return len(self.scope) * deviation + overload
 
-    def expected(self, state: State) -> list[_NodeLoads]:
-        """Return the expected loads of nodes, by the profile of all samples and of older ones."""
-        return [self._expected(state, profile) for profile in self.profiles]
+    def expected(self, state: State) -> list[list[_NodeLoads]]:
+        """Return the expected loads of nodes for each of `resources`."""
+        return [
+            [self._expected(state, resource) for resource in resources]
+            for resources in self.resources
+        ]
 
-    def _expected(self, state: State, profile: Profile) -> _NodeLoads:
-        variance = self.of_nodes(state, profile.variance[:, None])[:, 0] - self.own
-        return _NodeLoads(self.of_nodes(state, profile.loads), variance * self.share)
+    def _expected(self, state: State, resource: _Resource) -> _NodeLoads:
+        share = resource.share
+        variance = self._sums(state, resource.profile.variance[:, None])[:, 0] * share**2
+        loads = self._sums(state, resource.profile.loads) * share[:, None]
+        return _NodeLoads(loads + resource.own[:, None], variance)
 
-    def _overload(self, loads: Floats, variance: Floats) -> Floats:
-        """Return the weighted expected load above the limit, as the mean over the hours.
-
-        Loads are assumed to have a logistic distribution, for which the expected excess has a short
-        formula.
-        """
-        scale = np.maximum(np.sqrt(variance * 3) / np.pi, LEAST_SPREAD)
-        excess = scale * np.logaddexp(0.0, (loads - self.limit) / scale)
-        return np.asarray(OVERLOAD_WEIGHT * 100 * excess.mean(axis=-1))
-
-    def gains(self, state: State, expected: Sequence[_NodeLoads], name: str) -> list[Floats]:
+    def gains(
+        self, state: State, expected: Sequence[Sequence[_NodeLoads]], name: str
+    ) -> list[Floats]:
         """Return for each profile the gain of a move of `name` to each node; 0 for its own node.
 
         `expected`: what the method `expected` returns for `state`.
         """
         gains = []
         source = self.place[state.where[name][0]]
-        count = len(self.scope)
-        share = self.share[:, None]
-        for profile, (nodes, variance) in zip(self.profiles, expected):
-            own = profile.loads[self.position[name]]
-            spread = profile.variance[self.position[name]] * self.share**2
+        position = self.position[name]
+        for resources, node_loads in zip(self.resources, expected):
+            nodes = node_loads[0].loads
+            own = resources[0].profile.loads[position]
+            count = len(self.scope)
             loads = nodes - nodes.mean(axis=0)
             squares = (loads**2).sum(axis=0)
             leaving = -own * self.share[source]
-            come = own[None, :] * share
+            come = own[None, :] * self.share[:, None]
             after = squares + 2 * loads[source] * leaving + leaving**2 + 2 * loads * come + come**2
             left = np.maximum(after / count - ((leaving + come) / count) ** 2, 0.0)
             gain = count * 100 * (np.sqrt(squares / count) - np.sqrt(left)).mean(axis=1)
-            before = self._overload(nodes, variance[:, None])
-            relieved = np.maximum(variance[source] - spread[source], 0.0)
-            gain += before[source] - self._overload(nodes[source] + leaving, relieved)
-            gain += before - self._overload(nodes + come, (variance + spread)[:, None])
+            for resource, on_nodes in zip(resources, node_loads):
+                gain += _relief(resource, on_nodes, source, position)
             gain[source] = 0.0
             gains.append(gain)
         return gains
@@ -525,8 +621,34 @@ class _Loads:
         """Return for each node the share of its cpus that is added to its load as a precaution."""
         if not self.short:
             return np.zeros(len(self.scope))
-        variance = self._expected(state, self.profiles[0]).variance
+        variance = self._expected(state, self.resources[0][0]).variance
         return np.asarray(CAUTION_FACTOR * np.sqrt(np.maximum(variance, 0.0)))
+
+
+def _overload(resource: _Resource, loads: Floats, variance: Floats) -> Floats:
+    """Return the weighted expected load above the limit, as the mean over the hours.
+
+    Loads are assumed to have a logistic distribution, for which the expected excess has a short
+    formula.
+    """
+    scale = np.maximum(np.sqrt(variance * 3) / np.pi, LEAST_SPREAD)
+    excess = scale * np.logaddexp(0.0, (loads - resource.limit) / scale)
+    return np.asarray(resource.weight * 100 * excess.mean(axis=-1))
+
+
+def _relief(resource: _Resource, nodes: _NodeLoads, source: int, position: int) -> Floats:
+    """Return by how much a move to each node lowers the expected overload of all nodes.
+
+    `source`, `position`: the positions of the node and of the instance that leaves it.
+    """
+    own = resource.profile.loads[position]
+    spread = resource.profile.variance[position] * resource.share**2
+    come = own[None, :] * resource.share[:, None]
+    before = _overload(resource, nodes.loads, nodes.variance[:, None])
+    relieved = np.maximum(nodes.variance[source] - spread[source], 0.0)
+    left = _overload(resource, nodes.loads[source] - come[source], relieved)
+    joined = _overload(resource, nodes.loads + come, (nodes.variance + spread)[:, None])
+    return np.asarray(before[source] - left + before - joined)
 
 
 class SteadyMove(Neighbourhood[PlanBuilder, Step]):
