@@ -117,6 +117,9 @@ expected deviation times the number of nodes.
 UNKNOWN_LOAD = (np.nan,) * 4
 """The load of an instance that was not measured."""
 
+ABSENT: tuple[Measured | None, tuple[str, ...]] = (None, ())
+"""An instance that is not in a sample."""
+
 OTHER_LOADS = (1, 2, 3)
 """The positions of memory, disk and network in `Measured.load`."""
 
@@ -343,10 +346,13 @@ class SteadyPolicy:
 
     def _loads_of(self, one: Instance) -> Floats:
         """Return the loads of an instance, samples × resources; NaN as in `series`."""
-        measured = [sample.instances.get(one.name, (None, ()))[0] for sample in self.samples]
+        name, vcpus = one.name, one.vcpus
         return np.array([
-            UNKNOWN_LOAD if found is None or found.vcpus != one.vcpus else found.load
-            for found in measured
+            found.load
+            if (found := sample.instances.get(name, ABSENT)[0]) is not None
+            and found.vcpus == vcpus
+            else UNKNOWN_LOAD
+            for sample in self.samples
         ])  # fmt: skip
 
     def profile(self, series: Floats, until: float) -> Profile:
