@@ -29,6 +29,7 @@ from iallocator.files import write_file
 from iallocator.model.state import State
 from iallocator.planners.repair.rescue import QuietResult, nodes_to_watch
 from iallocator.transition.step import FENCE, OFFLINE
+from iallocator.units import HOUR
 from iallocator.wire.fields import names, number
 
 TYPE_CHECKING = False
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["Rescues", "WatchState", "begun_rescue", "candidates_before", "watched"]
 
 STATE_FILE = "state.json"
+
+LONGEST_PAUSE = HOUR
+"""The seconds between two calls after which they do not count as calls in a row."""
 
 RESCUE_DONE, RESCUE_BEGUN, RESCUE_STUCK = "done", "begun", "stuck"
 """States of a rescue: complete; begun, and it can be resumed; stopped because a job failed."""
@@ -67,9 +71,11 @@ class WatchState:
         self.probes: dict[str, int] = {}
         self.rescued: dict[str, float] = {}
         self.journal = ""
+        self._written = 0.0
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             with open(self._path, "rb") as file:
+                self._written = os.fstat(file.fileno()).st_mtime
                 raw: Any = json.loads(file.read())
             probes = {str(name): int(count) for name, count in raw["probes"].items()}
             rescued = {str(name): float(moment) for name, moment in raw["rescued"].items()}
@@ -82,9 +88,14 @@ class WatchState:
             tell(f"Warning: {self._path} is damaged: every node is probed anew")
 
     def update(self, cluster: Cluster) -> None:
-        """Count the nodes that do not answer, and forget the rescued nodes that are back."""
+        """Count the nodes that do not answer, and forget the rescued nodes that are back.
+
+        If the last call was longer ago than `LONGEST_PAUSE`, the nodes are counted anew: they may
+        have answered meanwhile.
+        """
         silent = cluster.assumed_offline
-        self.probes = {name: self.probes.get(name, 0) + 1 for name in silent}
+        earlier = self.probes if time() - self._written <= LONGEST_PAUSE else {}
+        self.probes = {name: earlier.get(name, 0) + 1 for name in silent}
         marked = {node.name for node in cluster.nodes if node.offline and node.name not in silent}
         self.rescued = {name: when for name, when in self.rescued.items() if name in marked}
 

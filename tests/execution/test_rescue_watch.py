@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from time import time
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from iallocator.cli import main
 from iallocator.commands.planner_options import Watching
 from iallocator.execution.runner import Waves
+from iallocator.units import HOUR
 from tests.aliases import Capture
 from tests.builders import Json, as_bytes, cluster, instance
 from tests.command import complaint, json_of, printed, run
@@ -82,6 +84,18 @@ def test_node_that_answers_in_between_is_counted_anew(tmp_path: Path) -> None:
         for _ in range(2):
             watch(tmp_path, scenario)
         assert state_of(tmp_path)["probes"] == {"node2": 2}
+        assert not scenario.submitted
+
+
+def test_calls_long_ago_are_not_in_a_row(tmp_path: Path) -> None:
+    """`rescue --watch` counts anew after a pause of its timer: a node may have answered then."""
+    with running(tmp_path, tagged()) as scenario:
+        for _ in range(2):
+            watch(tmp_path, scenario)
+        before = time() - 2 * HOUR
+        os.utime(tmp_path / "state" / "state.json", (before, before))
+        watch(tmp_path, scenario)
+        assert state_of(tmp_path)["probes"] == {"node2": 1}
         assert not scenario.submitted
 
 
