@@ -172,7 +172,7 @@ def utc_time(text: str) -> float:
         parsed = datetime.fromisoformat(text.upper())
     except ValueError:
         parsed = None
-    if parsed is None or parsed.tzinfo is None:
+    if parsed is None or parsed.tzinfo is None or not 1 < parsed.year < 9999:
         raise ValueError("a time with its zone, like 2026-01-02T03:10:00Z")
     return parsed.timestamp()
 

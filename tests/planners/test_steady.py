@@ -389,6 +389,7 @@ def test_renamed_instance_rests_after_a_move_under_its_old_name(life: Life, days
         (["--steady", "--min-gain=1"], "--steady and --min-gain exclude each other"),
         (["--steady", "--compat=hail"], "--steady and --compat exclude each other"),
         (["--steady", "--now=yesterday"], "a time with its zone"),
+        (["--steady", "--now=0001-01-01T00:00:00Z"], "a time with its zone"),
         (["--steady", "--hours=6"], "two hours of the day"),
     ],
 )
