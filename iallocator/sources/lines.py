@@ -19,10 +19,13 @@ from iallocator.wire.fields import describe, is_factor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from typing import NoReturn
 
 __all__ = ["Line", "default_policy", "policy_line", "read_policies", "sections"]
+
+MOST_DIGITS = len(str(LARGEST_NUMBER))
+"""More digits, after zeros, are too large a number; `int` refuses more than 4300."""
 
 
 class Line:
@@ -60,9 +63,9 @@ class Line:
             self.fail(what, "expected a name, got an empty field")
         return value
 
-    def one_of(self, position: int, what: str, choices: tuple[str, ...], default: str) -> str:
+    def one_of(self, position: int, what: str, choices: Collection[str], default: str) -> str:
         """Return the field at `position`, which must be one of `choices`."""
-        value = self.text(position, default)
+        value = self.fields[position] if position < len(self.fields) else default
         if value not in choices:
             self.fail(what, f"expected one of {', '.join(choices)}, got {describe(value)}")
         return value
@@ -75,9 +78,13 @@ class Line:
         self, position: int, what: str, default: int | None = None, negative: bool = False
     ) -> int:
         """Return a field as a whole number; `negative`: negative numbers are allowed."""
-        if position >= len(self.fields) and default is not None:
+        fields = self.fields
+        if position < len(fields):
+            value = whole(fields[position], negative)
+        elif default is not None:
             return default
-        value = whole(self.text(position), negative)
+        else:
+            value = None
         if value is None:
             expected = "a whole number" if negative else f"an integer from 0 to {LARGEST_NUMBER}"
             self.fail(what, f"expected {expected}, got {describe(self.text(position))}")
@@ -112,16 +119,16 @@ class Line:
 def whole(text: str, negative: bool = False) -> int | None:
     """Return `text` as a whole number; None if it is not a number, or too large."""
     digits = text[1:] if negative and text.startswith("-") else text
-    if not (
-        digits.isascii()
-        and digits.isdigit()
-        and len(digits.lstrip("0")) <= len(str(LARGEST_NUMBER))
-    ):
+    if not (digits.isascii() and digits.isdigit()):
         return None
-    size = int(digits.lstrip("0") or "0")
+    if len(digits) > MOST_DIGITS:
+        digits = digits.lstrip("0") or "0"
+        if len(digits) > MOST_DIGITS:
+            return None
+    size = int(digits)
     if size > LARGEST_NUMBER:
         return None
-    return size if digits is text else -size
+    return -size if text[0] == "-" else size
 
 
 def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[list[Line]]:

@@ -154,7 +154,7 @@ def _groups(
         line = by_uuid[uuid]
         name = line.text(0)
         policy = policies.get(name) or default_policy()
-        alloc = POLICY_OF_WORD[line.one_of(2, "alloc policy", tuple(POLICY_OF_WORD), "preferred")]
+        alloc = POLICY_OF_WORD[line.one_of(2, "alloc policy", POLICY_OF_WORD, "preferred")]
         groups[uuid] = Group(index, uuid, name, policy, alloc, line.names(4), line.names(3))
     return groups
 
@@ -196,7 +196,7 @@ def _node(line: Line, groups: dict[str, Group], reading: Reading) -> Node:
 
 
 def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
-    template = line.one_of(8, "disk template", tuple(TEMPLATES), "")
+    template = line.one_of(8, "disk template", TEMPLATES, "")
     disk = line.integer(2, "disk")
     diskless = not TEMPLATES[template].has_disks
     instance = Instance(
@@ -215,7 +215,7 @@ def _instance(line: Line, index: dict[str, int], reading: Reading) -> Instance:
             reading.behaviour.counts_spindles_anywhere,
         ),
         status=Status(
-            STATE_OF_STATUS[word := line.one_of(4, "status", tuple(STATE_OF_STATUS), "")],
+            STATE_OF_STATUS[word := line.one_of(4, "status", STATE_OF_STATUS, "")],
             line.flag(12, "forthcoming", False),
             word,
         ),
