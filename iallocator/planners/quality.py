@@ -22,7 +22,6 @@ __all__ = [
     "FREE_SHARE",
     "GROUPS_MEASURE",
     "LEFT_OUT_MEASURE",
-    "NONE_KNOWN",
     "NO_TIME",
     "PLACED",
     "RUN_INTERRUPTED",

@@ -222,17 +222,39 @@ class PlacementProblem:
             constraint.add_to(problem, most)
         return problem
 
+    def copies_on(self, instance: Instance, index: int) -> tuple[float, float]:
+        """Return how many primaries like `instance` the limits of node `index` allow at most, and
+        how many primaries and secondaries together; inf if no limit bounds the number.
+        """
+        used = (
+            self._amounts(instance, instance.as_primary, index),
+            self._amounts(instance, instance.as_secondary, index),
+        )
+        primaries = both = inf
+        for row, amount in used[0].items():
+            spare = max(SUMS[row[1]].spare(self._state, index, index in self._forced), 0)
+            primaries = min(primaries, spare / amount)
+            if row in used[1]:
+                both = min(both, spare / min(amount, used[1][row]))
+        return primaries, both
+
+    def _amounts(self, instance: Instance, vector: Sequence[float], index: int) -> dict[Row, float]:
+        """Return row -> the amount that `instance` uses if it adds `vector` to node `index`."""
+        amounts: dict[Row, float] = {}
+        for number, first, more, sign, local in _TERMS:
+            amount = vector[first]
+            for column in more:
+                amount += vector[column]
+            if amount and (instance.local or not local):
+                amounts["limit", number, index] = sign * amount
+        return amounts
+
     def _uses(self, instance: Instance, nodes: Nodes) -> dict[Row, float]:
         """Return row -> the amount that `instance` on `nodes` uses."""
         uses: dict[Row, float] = {}
         for role, index in enumerate(nodes):
             vector = instance.as_secondary if role else instance.as_primary
-            for number, first, more, sign, local in _TERMS:
-                amount = vector[first]
-                for column in more:
-                    amount += vector[column]
-                if amount and (instance.local or not local):
-                    uses["limit", number, index] = sign * amount
+            uses |= self._amounts(instance, vector, index)
         for constraint in self._table:
             uses |= constraint.uses(instance, nodes)
         return uses

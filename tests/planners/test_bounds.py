@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gap import STORAGE
+from benchmarks.gap import STORAGE, Home, Machine, as_text
 from benchmarks.proofs import cluster_of
 from iallocator.deadline import SIGNALLED, Stopped, check
 from iallocator.planners import quality
@@ -99,8 +99,19 @@ def test_optimal_capacity_finds_one_more_of_many_and_a_proof(tmp_path: Path) -> 
     file.write_text(MANY_FIT)
     words = ("capacity", "-t", str(file), *MANY_SMALL)
     plain, best = json_of(*words)["standard"], json_of(*words, "--optimal")["standard"]
-    assert (plain["reached"], plain["bound"], plain["proved"]) == (346, None, False)
+    assert (plain["reached"], plain["bound"], plain["proved"]) == (346, 356, False)
     assert (best["reached"], best["bound"], best["proved"]) == (347, 347, True)
+
+
+def test_capacity_states_a_bound_if_a_node_fails_n1_already(tmp_path: Path) -> None:
+    """`capacity` of drbd states the most by the disks of both nodes, though node0 lacks memory."""
+    machines = [Machine(f"node{k}", 8192, 102400, 8) for k in range(3)]
+    homes = [Home(f"inst{k}", 3000, 0, 1, "rbd", (0,)) for k in range(4)]
+    file = tmp_path / "cluster.data"
+    file.write_text(as_text(machines, homes))
+    words = ("--disk-template=drbd", "--standard-alloc=30g,128,1", "--accept-existing-errors")
+    found = json_of("capacity", "-t", str(file), *words)["standard"]
+    assert (found["reached"], found["bound"], found["proved"]) == (3, 4, False)
 
 
 def test_place_leaves_out_no_instance_if_all_can_stay(tmp_path: Path) -> None:

@@ -34,12 +34,12 @@ from iallocator.planners.capacity.fill import (
     fill_tiered,
     likely_reason,
 )
-from iallocator.planners.capacity.most import MOST_PROGRAM_INSTANCES, most_equal
+from iallocator.planners.capacity.most import MOST_PROGRAM_INSTANCES, highest_number, most_equal
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.usage import Figures, Totals
 from iallocator.planners.eligible import group_named, nodes_named, set_offline, set_vcpu_ratio
-from iallocator.planners.quality import NONE_KNOWN, PLACED, Quality
+from iallocator.planners.quality import PLACED, Quality, bounded
 from iallocator.scoring import Kernels
 
 TYPE_CHECKING = False
@@ -482,17 +482,25 @@ class _Computation:
                 site = self._site(state)
         run = Run(sizes[0], filling, state, Figures(state, site.score(), wants.rules.min_disk))
         if kind == "standard" and wants.rules.behaviour.states_bounds:
-            run.quality = Quality(len(filling.placed), bound, filling.ended or NONE_KNOWN, PLACED)
+            run.quality = self._quality(filling, sizes[0], bound, deadline)
         if not (filling.ended or report.failing or report.nowhere):
-            number = len(filling.placed)
-            last = filling.placed[-1].size if filling.placed else sizes[0]
-            name = self._names(number)
-            run.closest = closest_of(site, site.newcomer(last, number, name))
-            if kind == "standard" and wants.by_group:
-                report.limiting = _limiting(site, site.newcomer(last, number, name))
-            if wants.rules.behaviour.policy_reason and filling.last is not None:
-                filling.failures = site.failures_shown(site.newcomer(filling.last, number, name))
+            self._say_why_full(run, site, kind)
         return run
+
+    def _say_why_full(self, run: Run, site: CapacityState, kind: str) -> None:
+        """Record in `run`, and for a run by group in the report, why no further instance fits.
+
+        `site` has the placed instances.
+        """
+        filling, wants = run.filling, self._wants
+        number = len(filling.placed)
+        last = filling.placed[-1].size if filling.placed else run.size
+        name = self._names(number)
+        run.closest = closest_of(site, site.newcomer(last, number, name))
+        if kind == "standard" and wants.by_group:
+            self._report.limiting = _limiting(site, site.newcomer(last, number, name))
+        if wants.rules.behaviour.policy_reason and filling.last is not None:
+            filling.failures = site.failures_shown(site.newcomer(filling.last, number, name))
 
     def _state_of(self, filling: FillResult) -> State:
         """Return the state with the instances of `filling`."""
@@ -565,6 +573,31 @@ class _Computation:
                 site.place([(one.instance, one.nodes)])
             fill(site, size, filling, limit)
         return most.bound
+
+    def _quality(
+        self, filling: FillResult, size: Size, bound: float | None, deadline: Deadline
+    ) -> Quality:
+        """Return the number of instances of `size`, with `bound`; if it is None, compute one."""
+        reason = ""
+        if bound is None:
+            bound, reason, stop = bounded(lambda: self._highest(size), deadline)
+            if stop is not None:
+                filling.interrupted, filling.ended = True, SIGNALLED
+        return Quality(len(filling.placed), bound, filling.ended or reason, PLACED)
+
+    def _highest(self, size: Size) -> int | None:
+        """Return an upper bound of the number of instances of `size`; None: unknown.
+
+        A failure counts if it is tolerated without new instances, and must stay so.
+        """
+        site = self._site(State(self._cluster))
+        first = site.newcomer(size, 0, self._names(0))
+        failing = {
+            failure: tolerance
+            for tolerance, failures in site.n1.required(first)
+            for failure in failures
+        }
+        return highest_number(site, first, failing if site.n1.tolerated(first) else {})
 
     def _site(self, state: State, exact: bool = False) -> CapacityState:
         rules = self._wants.rules

@@ -17,12 +17,15 @@ Cost: the number of variables is about nodes² × different items of a node; for
 
 from __future__ import annotations
 
+from math import floor, inf
+
 from iallocator.deadline import check
 from iallocator.model.columns import MEMORY
 from iallocator.planners.restart_rows import RestartRows
 from iallocator.solver.highs import available, search
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
+from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,12 +35,14 @@ if TYPE_CHECKING:
     from iallocator.aliases import Nodes
     from iallocator.deadline import Deadline
     from iallocator.model.instance import Instance
+    from iallocator.n1 import Failure
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.capacity.site import CapacityState
     from iallocator.solver.problem import Problem
 
     Row = tuple[Any, ...]
 
-__all__ = ["MOST_PROGRAM_INSTANCES", "MostEqual", "most_equal"]
+__all__ = ["MOST_PROGRAM_INSTANCES", "MostEqual", "highest_number", "most_equal"]
 
 LARGEST_FILL_PROGRAM = 1_200
 """The largest number of choices of a program that is solved.
@@ -105,24 +110,24 @@ def most_equal(
     """
     program = _Program(site, newcomer, known, thoroughness)
     bound = program.highest()
+    if bound is None:
+        return MostEqual(None, True, None)
     highest = bound if limit is None else min(limit, bound)
-    known_bound = bound if program.counts_memory else None
     if highest <= known:
-        proved = bound <= known and program.counts_memory
-        return MostEqual(None, True, known if proved else known_bound)
+        return MostEqual(None, True, bound)
     if highest > MOST_PROGRAM_INSTANCES * thoroughness or not available() or budget.must_end:
-        return MostEqual(None, False, known_bound)
+        return MostEqual(None, False, bound)
     problem = program.problem(highest)
     if problem is None:
-        return MostEqual(None, False, known_bound)
+        return MostEqual(None, False, bound)
     answer = search(problem, program.rejected, budget, gap=0)
     # With a limit, the program has at most that many instances
     if answer.status == FOUND and program.accepted is not None:
         count = len(program.accepted)
         proved = answer.proved and (limit is None or count < limit) and program.certain
-        return MostEqual(program.accepted, answer.proved, count if proved else known_bound)
+        return MostEqual(program.accepted, answer.proved, count if proved else bound)
     proved = answer.status == IMPOSSIBLE and not program.gave_up
-    return MostEqual(None, proved, known if proved and program.certain else known_bound)
+    return MostEqual(None, proved, known if proved and program.certain else bound)
 
 
 class _Program:
@@ -162,43 +167,9 @@ class _Program:
             for failure in failing
         }
 
-    def highest(self) -> int:
-        """Return an upper bound of the number of new instances, from memory alone.
-
-        Whichever node fails, all new instances must then run on the other nodes of its group, and
-        so must the present instances of the node. Each present instance that has at least the
-        memory of a new instance takes the place of a new instance.
-        """
-        size, state = self._first.memory, self._site.state
-        if not (size and self._first.uses_memory):
-            return self._placed
-        slots = {
-            index: max(0, int(state.columns[MEMORY][index] - 1) // size)
-            for index in {index for nodes in self._places for index in nodes}
-        }
-        total = sum(slots.values())
-        least = total
-        for failure, tolerance in self._failing.items():
-            nodes = state.cluster.nodes
-            group = nodes[failure[0]].group
-            inside = [index for index in slots if nodes[index].group is group]
-            left = 0
-            for index in tolerance.rules.targets(state.cluster, group):
-                if index not in failure:
-                    left += max(0, int(state.columns[MEMORY][index] - 1) // size)
-            left -= sum(
-                one.uses_memory and one.memory >= size
-                for index in failure
-                for one in state.primaries[index].values()
-            )
-            here = min(max(0, left), sum(slots[index] for index in inside))
-            least = min(least, total - sum(slots[index] for index in inside) + here)
-        return least
-
-    @property
-    def counts_memory(self) -> bool:
-        """Return whether the new instances use memory; only then, `highest` is a bound."""
-        return bool(self._first.memory and self._first.uses_memory)
+    def highest(self) -> int | None:
+        """Return an upper bound of the number of new instances; None if nothing bounds it."""
+        return highest_number(self._site, self._first, self._failing)
 
     @property
     def certain(self) -> bool:
@@ -212,13 +183,7 @@ class _Program:
         A solution has more instances than the known number.
         """
         state = self._site.state
-        lenient = {
-            index
-            for group, nodes in self._site.groups
-            if self._site.spares(group.index)
-            for index in nodes
-        }
-        collected = PlacementProblem(state, lenient)
+        collected = PlacementProblem(state, self._site.lenient)
         for number in range(highest):
             collected.add(self._newcomer(number), ((0.0, nodes) for nodes in self._places))
         problem = collected.problem()
@@ -261,6 +226,61 @@ class _Program:
             self.accepted is None and self._tries >= SOLUTIONS_CHECKED * self._thoroughness
         )
         return None if self.accepted or self.gave_up else [*self._names]
+
+
+def highest_number(
+    site: CapacityState, instance: Instance, failing: Mapping[Failure, FailureTolerance]
+) -> int | None:
+    """Return an upper bound of the number of instances like `instance`; None if nothing bounds it.
+
+    Each node has the limits that it has without N+1. Whichever of the `failing` nodes fails, all
+    new instances must then run on the other nodes of its group, and so must the present instances
+    of the node. Each present instance that has at least the memory of a new instance takes the
+    place of a new instance.
+
+    Parameters
+    ----------
+    site:
+        The cluster without the new instances.
+    instance:
+        One of the new instances, which are equal.
+    failing:
+        The failures that must be tolerated, and are tolerated without the new instances, each with
+        its N+1.
+    """
+    state = site.state
+    size = instance.memory if instance.uses_memory else 0
+    slots = [max(0, int(free - 1) // size) if size else inf for free in state.columns[MEMORY]]
+    problem = PlacementProblem(state, site.lenient)
+    highest = 0.0
+    for group, nodes in site.open_nodes(instance):
+        copies = [problem.copies_on(instance, index) for index in nodes]
+        number = sum(_whole(primaries) for primaries, _ in copies)
+        if instance.required_nodes == 2:  # each instance is on two different nodes
+            both = [_whole(count) for _, count in copies]
+            number = min(number, sum(both) // 2, sum(both) - max(both))
+        inside: dict[FailureTolerance, float] = {}  # what all nodes of the group can restart
+        for failure, tolerance in failing.items() if size else ():
+            if state.cluster.nodes[failure[0]].group is not group:
+                continue
+            check()
+            targets = tolerance.rules.targets(state.cluster, group)
+            if tolerance not in inside:
+                inside[tolerance] = sum(slots[index] for index in targets)
+            left = inside[tolerance] - sum(slots[index] for index in failure if index in targets)
+            left -= sum(
+                one.uses_memory and one.memory >= size
+                for index in failure
+                for one in state.primaries[index].values()
+            )
+            number = min(number, max(0, left))
+        highest += number
+    return None if highest == inf else int(highest)
+
+
+def _whole(number: float) -> float:
+    """Return the largest whole number up to `number`, which may be too low by rounding."""
+    return inf if number == inf else floor(number + AMOUNT_TOLERANCE)
 
 
 def _places(site: CapacityState, instance: Instance) -> Iterator[Nodes]:

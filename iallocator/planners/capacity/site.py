@@ -432,11 +432,16 @@ class CapacityState:
         another state, or about an instance of another size.
         """
         recorded = self._recorded(instance)
+        for group, nodes in self.open_nodes(instance):
+            yield self._limits_of[group.index], nodes, recorded.get(group.index)
+
+    def open_nodes(self, instance: Instance) -> Iterator[tuple[Group, list[int]]]:
+        """XX"""
         for group, nodes in self.groups:
             rejected = self._rejected(group, instance)
             taking = [node for node in nodes if node not in rejected]
             if len(taking) >= instance.required_nodes:
-                yield self._limits_of[group.index], taking, recorded.get(group.index)
+                yield group, taking
 
     def _recorded(self, instance: Instance) -> dict[int, LimitResults | None]:
         """Return index of a group -> the results of the last search for instances of this size.
@@ -466,9 +471,12 @@ class CapacityState:
         candidates = self.kernel.pairs(instance, [first], [second], rejected, limits, limits)
         return second not in rejected and candidates.feasible > 0
 
-    def spares(self, group: int) -> bool:
-        """Return whether some limits are not enforced in the group with index `group`."""
-        return self._limits_of[group].spares
+    @property
+    def lenient(self) -> set[int]:
+        """Return the nodes on which some limits are not enforced."""
+        return {
+            i for group, nodes in self.groups if self._limits_of[group.index].spares for i in nodes
+        }
 
     def place(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Place new instances on their nodes; they may differ only in name and order."""
