@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Line", "default_policy", "policy_line", "read_policies", "sections"]
 
 MOST_DIGITS = len(str(LARGEST_NUMBER))
-"""More digits, after zeros, are too large a number; `int` refuses more than 4300."""
+"""More digits, after zeros, are too large a number; `int` rejects more than 4300."""
 
 
 class Line:
