@@ -123,6 +123,26 @@ def test_moves_only_in_permitted_hours(life: Life) -> None:
     assert life.round(26.6, "--hours=22-4")["moves"]
 
 
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("cost", "no move that gains more than its cost is within --cost"),
+        ("memory", "no move that gains more than its cost is possible"),
+        ("even", "no move gains more than its cost"),
+    ],
+)
+def test_reason_names_what_prevents_useful_moves(life: Life, case: str, reason: str) -> None:
+    """The reason is different for useful moves that `--cost` or limits prevent, and for none."""
+    if case == "even":
+        life.busy = dict.fromkeys(life.busy, 0.6)
+    if case == "memory":
+        life.memory = 5000
+    life.day()
+    plan = life.round(24.2, *(["--cost=0.5"] if case == "cost" else ["--n1=off"]))
+    assert plan["moves"] == []
+    assert plan["reason"].startswith(reason)
+
+
 def test_plan_that_was_not_executed_is_made_again(life: Life) -> None:
     life.day()
     first = life.round(24.2, apply=False)
@@ -284,7 +304,9 @@ def test_relief_ends_when_no_busy_instance_may_leave_the_node(life: Life) -> Non
     """`balance` keeps busy instances on their node if no other node has capacity for them."""
     life.busy = dict.fromkeys(life.busy, 1.95)
     for hour in (1, 1.4, 1.8, 2.2, 2.6):
-        assert life.round(hour, "--hours=9-10")["moves"] == []
+        plan = life.round(hour, "--hours=9-10")
+        assert plan["moves"] == []
+    assert plan["reason"] == "no further move relieves an overloaded node"
 
 
 def test_days_before_yesterday_count_one_sample_for_each_hour(life: Life) -> None:

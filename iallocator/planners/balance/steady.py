@@ -661,7 +661,15 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
     """The moves with a gain above their cost; or the moves that relieve an overloaded node.
 
     `full`: indices of the overloaded nodes; if there are any, only relieving moves are made.
+
+    Attributes
+    ----------
+    found, dropped:
+        The numbers of useful moves at the last call of `best`: those within the budget of copied
+        data, and those above it.
     """
+
+    found = dropped = 0
 
     name = "steady move"
 
@@ -675,7 +683,9 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         self, state: PlanBuilder, objective: Objective, allows: Callable[[Step], bool]
     ) -> Step | None:
         """Return the best move that all limits allow; None if there is none."""
-        steps = list(self._relieving(state) if self._full else self._gaining(state))
+        self.dropped = 0
+        steps = self._relieving(state) if self._full else self._gaining(state)
+        self.found = len(steps)
         steps.sort(key=lambda step: step[0], reverse=True)
         for _, move in steps:
             check()
@@ -721,19 +731,24 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         most = penalties[home] + SAME_PENALTY
         return {k for k in scope if penalties[k] > most or missed[k] > missed[home]}
 
+    def _within_budget(self, builder: PlanBuilder, move: Move) -> bool:
+        """Return whether a useful move copies no more than permitted; count it if it does not."""
+        within = move.copied <= builder.budget()
+        self.dropped += not within
+        return within
+
     def _moves(self, builder: PlanBuilder, one: Instance, target: int) -> list[Move]:
-        """Return the moves of an instance to node `target` that copy no more than permitted.
+        """Return the moves of an instance to node `target`.
 
         There are none if the instance left the node a short time ago.
         """
         state, policy = builder.state, self._policy
         if state.cluster.nodes[target].name in policy.left.get(one.name, ()):
             return []
-        moves = [
+        return [
             kind.move(one, state.where[one.name], target)
             for kind in kinds_to(state, one, target, builder.problem.rules)
         ]
-        return [move for move in moves if move.copied <= builder.budget()]
 
     def _gaining(self, builder: PlanBuilder) -> list[tuple[Objective, Move]]:
         loads, limits, state = self._loads, self._policy.limits, builder.state
@@ -748,7 +763,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
                     continue
                 for move in self._moves(builder, one, loads.scope[k]):
                     cost = limits.least_gain + move.copied / GIB * limits.gib_cost
-                    if now[k] > cost and held[k] > cost / 2:
+                    if now[k] > cost and held[k] > cost / 2 and self._within_budget(builder, move):
                         gaining.append(((float(now[k] - cost),), move))
         return gaining
 
@@ -779,7 +794,8 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
                     for move in self._moves(builder, one, target):
                         cost = move.copied / GIB * limits.gib_cost
                         good = float(target not in worse)
-                        moves.append(((good, free, float(gains[k] - cost)), move))
+                        if self._within_budget(builder, move):
+                            moves.append(((good, free, float(gains[k] - cost)), move))
         return moves
 
 
@@ -874,8 +890,9 @@ class SteadyBalancer:
                 return (float(-len(plan.entries)),)
             return (loads.objective(builder.state),)
 
+        moves = SteadyMove(loads, policy, full)
         search: LocalSearch[PlanBuilder, Step] = LocalSearch(
-            [SteadyMove(loads, policy, full)],
+            [moves],
             objective,
             Acceptance(ended, builder.keeps_n1),
             self._limits.deadline,
@@ -883,6 +900,12 @@ class SteadyBalancer:
         reason = search.run(builder)
         if reason == LOCAL_OPTIMUM:
             reason = "no move gains more than its cost, with the newer and with the older samples"
+            if full:
+                reason = "no further move relieves an overloaded node"
+            elif moves.found:
+                reason = "no move that gains more than its cost is possible, by limits and N+1"
+            elif moves.dropped:
+                reason = "no move that gains more than its cost is within --cost"
             names = [one.name for one in builder.problem.instances]
             if names and not any(map(policy.may_move, names)):
                 reason = "the caps, or the time since their last moves, permit no instance to move"
