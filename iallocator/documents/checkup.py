@@ -223,6 +223,9 @@ class Checkup:
                     yield f"HCHECK_{moment}_GROUP_{number}_{key}={value}"
                 score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
                 yield f"HCHECK_{moment}_GROUP_{number}_SCORE={score:.8f}"
+            if not checked:  # hcheck prints the last value with the first key
+                yield f"HCHECK_{moment}_CLUSTER_N1_FAIL={int(self.hcheck_needs)}"
+                continue
             for key, value in sums.items():
                 if key != "GN1_FAIL" or self.capacity_checks:
                     yield f"HCHECK_{moment}_CLUSTER_{key}={value}"

@@ -147,8 +147,6 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
         lines = raw.decode("utf-8").removeprefix("\ufeff").removesuffix("\n").split("\n")
     except UnicodeError as error:
         raise RequestError(path, not_utf8(error)) from None
-    if not raw.strip():
-        raise RequestError(path, "expected a cluster in htools' text format, got nothing")
     if raw.lstrip().startswith(b"{"):
         raise RequestError(
             path, "expected htools' text format, got what looks like JSON: name the file without -t"
@@ -164,6 +162,8 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
         for one in section:
             one.require(what, fewest)
     if len(parts) < len(kinds) - 1:
+        if not raw.strip():
+            raise RequestError(path, "expected a cluster in htools' text format, got nothing")
         problem = f"expected at least {len(kinds) - 1} sections, got {len(parts)}"
         raise RequestError(path, f"{problem}; is it complete?")
     return (parts + [[]])[: len(kinds)]

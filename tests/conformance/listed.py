@@ -141,6 +141,44 @@ def _fails_over_to_drained(one: Case, peer: Ran, own: Ran, original: Original) -
     )
 
 
+def _compares_other_memory(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether only marks of N+1 differ, on nodes with less memory than they report."""
+    if peer.status or own.status or peer.out != own.out:
+        return False
+    theirs, ours = (ran.err.splitlines() for ran in (peer, own))
+    titles: list[str] = []
+    for a, b in zip(theirs, ours):
+        if "f_mem" in a:
+            titles = a.split()[1:]
+        if a != b:
+            amounts = dict(zip(titles, a[3:].split()))
+            free, used, reserved = (int(amounts.get(k, 0)) for k in ("f_mem", "u_mem", "r_mem"))
+            if a[1] != " " or b[1] != "*" or a[2:] != b[2:] or not used <= reserved <= free:
+                return False
+    return len(theirs) == len(ours)
+
+
+def _rounds_otherwise(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether only the last digit of a score differs, by one."""
+    form = r"(?<=score: )\d+\.\d{8}"
+    theirs, ours = (re.findall(form, ran.out) for ran in (peer, own))
+    digits = zip(theirs, ours)
+    return (
+        re.sub(form, "", peer.out) == re.sub(form, "", own.out)
+        and (peer.status, peer.err) == (own.status, own.err)
+        and all(abs(int(a.replace(".", "")) - int(b.replace(".", ""))) <= 1 for a, b in digits)
+    )
+
+
+def _uses_no_spindles(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether an instance on external storage is on a node with exclusive storage."""
+    if "cluster.data" not in one.files or "-t" not in one.arguments:
+        return False
+    exclusive = {row[0] for row in _rows(one, 1) if row[11:12] == ["Y"]}
+    external = ("rbd", "ext", "gluster", "sharedfile", "blockdev")
+    return any(row[6] in exclusive and row[8] in external for row in _rows(one, 2))
+
+
 READERS = ("hail", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace")
 """The programs that read a message, or answers of RAPI."""
 
@@ -148,6 +186,9 @@ LISTED = (
     Listed(READERS, "a value that cannot be right is rejected", _rejects_value),
     Listed(("hail",), "hail crashes", _crashes),
     Listed(("hail",), "a score of hail is NaN", _has_no_score),
+    Listed(("hail",), "less memory than the node reports", _compares_other_memory),
+    Listed(("hail",), "the last digit of a score", _rounds_otherwise),
+    Listed(("hbal", "hcheck"), "external storage uses no spindles", _uses_no_spindles),
     Listed(("hroller",), "an instance fails over to a drained node", _fails_over_to_drained),
     Listed(("hsqueeze",), "hsqueeze powers the last node down", _keeps_a_node),
     Listed(("hsqueeze",), "hsqueeze checks offline nodes, too", _counts_offline_nodes),

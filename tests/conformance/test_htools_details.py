@@ -807,3 +807,106 @@ def test_text_file_of_a_pipe_is_read_once_as_by_the_original(words: str) -> None
             assert (own.returncode, own.stdout, own.stderr) == (
                 peer.returncode, peer.stdout, peer.stderr,
             )  # fmt: skip
+
+
+@installed
+@pytest.mark.parametrize(
+    "source",
+    ["-t nothing", "-t bad", "-L", "", "-t c.data -L", "-t c.data --mond --mond-data nothing",
+     "-t c.data --mond --mond-data bad --select-instances nothing"],
+)  # fmt: skip
+@pytest.mark.parametrize("loads", ["i1 a 1 1 1\n", "i1 1 1 1\n", "i1 1 1 1 1\n", None])
+def test_error_in_loads_is_reported_before_one_in_the_cluster_as_by_the_original(
+    loads: str | None, source: str
+) -> None:
+    """`hbal -U` reads the loads before the cluster, but after the sources have been counted.
+
+    The answers of monitoring daemons are read after the instances of the options are known.
+    """
+    files = {"c.data": PLAIN, "bad": PLAIN.replace("|u|", "|v|")}
+    if loads is not None:
+        files["loads"] = loads
+    one = Case("hbal", (*source.split(), "-Uloads"), files)
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize(
+    "text", ["\n" * lines for lines in range(1, 6)] + ["g|u|preferred||\n\n\n\n"]
+)
+@pytest.mark.parametrize(
+    "words",
+    ["hbal -Ssaved -C -p", "hinfo -p --print-instances", "hcheck", "hcheck --no-simulation",
+     "hcheck --machine-readable", "hspace", "hspace --machine-readable", "hsqueeze -v -C -Ssaved",
+     "hsqueeze -X", "hroller -f"],
+)  # fmt: skip
+def test_cluster_without_nodes_is_read_as_by_the_original(words: str, text: str) -> None:
+    """Programs read a file without nodes, or without groups, as htools do."""
+    program, *options = words.split()
+    one = Case(program, ("-t", "c.data", *options), {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize(
+    "words",
+    ["hinfo -tfile/x/y", "hbal -tc.data -Cfile/x", "hbal -tc.data -Sfile/x", "hbal -Ufile/x"],
+)
+def test_file_in_a_file_is_no_folder_as_with_the_original(words: str) -> None:
+    """Programs report that a part of a path is no folder in the words of htools."""
+    program, *options = words.split()
+    one = Case(program, tuple(options), {"c.data": PLAIN, "file": ""})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("size", ["--standard-alloc", "--tiered-alloc"])
+@pytest.mark.parametrize("limit", [5, 6, 7])
+@pytest.mark.parametrize("template", ["rbd", "drbd", "diskless"])
+def test_rejections_beyond_the_limit_are_those_of_the_original(
+    template: str, limit: int, size: str
+) -> None:
+    """`hspace -l` counts no rejections by global N+1 of the first instance beyond the limit."""
+    words = ("--simulate", "p,3,100g,4g,4", "--disk-template", template, size, "10g,1g,1")
+    one = Case("hspace", (*words, f"-l{limit}", "--machine-readable"), {})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("more", ["", "--print-moves", "--full-evacuation --print-moves"])
+def test_nodes_without_other_instances_are_left_out_as_by_the_original(more: str) -> None:
+    """`hroller --skip-non-redundant --ignore-non-redundant` does both, as that of htools."""
+    alone = "i4|100|100|1|running|Y|n4||plain||1|-\ni5|100|100|1|running|Y|n1||rbd||1|-\n"
+    text = PLAIN.replace("\n\ni1|", "\nn4|2000|0|1900|1000|900|4|N|u|1||N|0|1|1.0\n\ni1|")
+    text = text.replace("\n\n\n|128", f"\n{alone}\n\n|128")
+    for words in (
+        "--skip-non-redundant",
+        "--ignore-non-redundant",
+        "--skip-non-redundant --ignore-non-redundant",
+    ):
+        one = Case("hroller", ("-f", "-tc.data", *words.split(), *more.split()), {"c.data": text})
+        assert ours(one) == theirs(one), words
+
+
+@installed
+@pytest.mark.parametrize(
+    "nodes",
+    [["node1", -1], [None, "node1"], [["n", "o"]], ["nothing", 1], ["node1", "nothing", 1], []],
+)
+def test_nodes_of_an_instance_are_checked_as_by_the_original(nodes: list[object]) -> None:
+    """`hail` reads the first two nodes of an instance, one after the other, as that of htools."""
+    message = document(1, "allocate")
+    message["nodes"]["node1"] = next(iter(message["nodes"].values()))
+    next(iter(message["instances"].values()))["nodes"] = nodes
+    one = Case("hail", ("r.json",), {"r.json": json.dumps(message)})
+    assert ours(one) == theirs(one)
+
+
+@installed
+def test_forthcoming_instances_are_not_listed_as_by_the_original() -> None:
+    """`hail -p+plist,slist` lists no forthcoming instances, as that of htools."""
+    message = document(1, "allocate")
+    for one in message["instances"].values():
+        one["forthcoming"] = True
+    case_of = Case("hail", ("-p+plist,slist", "r.json"), {"r.json": json.dumps(message)})
+    assert ours(case_of) == theirs(case_of)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from iallocator.commands.planner_options import Balancing
-    from iallocator.model.cluster import Cluster, Group, Node
+    from iallocator.model.cluster import Cluster, Group, Load, Node
     from iallocator.model.policy import Policy, Spec
     from iallocator.sources import Source
     from iallocator.wire.fields import Raw
@@ -93,11 +93,6 @@ def settings_of(given: Given, settings: Settings) -> Settings:
     settings.compat = "hail"
     settings.no_config = True
     settings.text_data = settings.ialloc_src = settings.rapi = ""
-    running = [given.master is not None, given.luxi is not None, given.text_data is not None]
-    if sum(running) > 1:
-        raise ProgramError(
-            "Error: Only one of the rapi, luxi, and data files options should be given."
-        )
     if given.master is not None:
         settings.rapi = given.master
     elif given.luxi is not None:
@@ -138,6 +133,26 @@ def silently(read: Callable[[], Read]) -> Read:
         Voice.quiet = before
 
 
+def _loads(given: Given) -> dict[str, Load]:
+    """Return the loads in the file of ``-U``, which htools read before the cluster.
+
+    Raises
+    ------
+    ProgramError
+        If there are several sources of the cluster, or the file of loads has an error.
+    """
+    sources = [given.master is not None, given.luxi is not None, given.text_data is not None]
+    if sum(sources) > 1:
+        raise ProgramError(
+            "Error: Only one of the rapi, luxi, and data files options should be given."
+        )
+    if given.dynu_file is None:
+        return {}
+    from iallocator.compat.htools.utilisation import read_loads
+
+    return dict(read_loads(given.dynu_file))
+
+
 def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     """Return the cluster that the options name; inconsistent data are reported on stderr.
 
@@ -149,6 +164,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     ProgramError
         If the cluster cannot be read, or an option names an unknown node.
     """
+    loads = _loads(given)
     settings_of(given, settings)
     if settings.rapi:
         from iallocator.compat.htools.rapi_errors import folder_problem
@@ -179,25 +195,21 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
     cluster = source.cluster
     if settings.ialloc_src:
         source.policy = default_policy()  # htools ignore the policy of the cluster in a message
-    if given.dynu_file is not None:
-        from iallocator.compat.htools.utilisation import read_loads
-
-        loads = dict(read_loads(given.dynu_file))
-        if not given.ignore_dynu:
-            set_loads(cluster, loads)
-    if settings.ialloc_src:  # htools read the loads first, and report only an error in them
+    if given.dynu_file is not None and not given.ignore_dynu:
+        set_loads(cluster, loads)
+    if settings.ialloc_src:
         assert source.document is not None
         warn(_read_as_hail(source.document))
-    if settings.measures:
-        from iallocator.compat.htools.utilisation import measure
-
-        measure(cluster, settings)
     known = {one.name for one in cluster.instances}
     named = [*(given.select_instances or ()), *(given.exclude_instances or ())]
     unknown = [word for word in named if not meant(word, known)]
     if unknown:
         listed = ",".join(f'"{word}"' for word in unknown)
         raise ProgramError(f"{NOT_LOADED}Unknown instance(s): [{listed}]")
+    if settings.measures:
+        from iallocator.compat.htools.utilisation import measure
+
+        measure(cluster, settings)
     if given.warns:
         warn(cluster, in_order)
     return source
@@ -468,6 +480,8 @@ def _numbers(state: State, node: Node, name: str) -> str:
     settled: list[int] = []
     arrived: list[int] = []
     for one in held[node.index].values():
+        if one.forthcoming:
+            continue
         # A failover puts the instance anew among the secondaries of a node
         stays = one.nodes == state.where[one.name] if role else one.nodes[:1] == (node.index,)
         number = -1 if one.order == LAST_ORDER else numbers[one.name]

@@ -75,6 +75,9 @@ def _text(checkup: Checkup, alone: bool) -> Iterator[str]:
             score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
             yield f"    Group score: {decimal(score)}"
         yield f"\nCluster statistics {stage}"
+        if not groups:  # hcheck prints the last value with the first title
+            yield f"    {HCHECK_WORDS['N1_FAIL']}: {needs}"
+            continue
         for key, value in sums.items():
             if key != "GN1_FAIL" or checkup.capacity_checks:
                 yield f"    {HCHECK_WORDS[key]}: {value}"

@@ -72,11 +72,11 @@ def run(given: Given) -> int:
     names = {word for group in cluster.groups for word in (group.name, group.uuid)}
     if given.group is not None and given.group not in names:
         raise ProgramError("Error: Cannot find target group.")
-    ignored = IGNORED if given.ignore_non_redundant else MOVED
+    single = IGNORED if given.ignore_non_redundant else MOVED
     wanted = RebootOptions(
         down=bool(given.offline_maintenance),
         evacuate=bool(given.full_evacuation),
-        single=SKIPPED if given.skip_non_redundant else ignored,
+        single=SKIPPED if given.skip_non_redundant else single,
         node_tags=given.node_tags or (),
         group=given.group or "",
         master=source.master,
@@ -85,6 +85,7 @@ def run(given: Given) -> int:
     nodes = [node.index for node in nodes_to_reboot(cluster, wanted)]
     if not nodes or given.node_tags == []:
         raise ProgramError("Error: Cannot create node graph")
+    wanted = wanted.replace(single=single)  # for the nodes that are not left out
     own.n1 = "off"
     for node in cluster.nodes:
         node.migration = frozenset()  # hroller permits moves that migration tags forbid

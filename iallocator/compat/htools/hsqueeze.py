@@ -11,6 +11,7 @@ from iallocator.model.moves import replay
 from iallocator.model.state import State
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.planners.squeeze.headroom import MOVE_SHARED, SqueezeOptions
+from iallocator.planners.squeeze.result import SqueezeResult
 from iallocator.planners.squeeze.squeeze import squeeze_cluster
 from iallocator.tags.standby import is_standby
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
     from iallocator.model.policy import Policy
-    from iallocator.planners.squeeze.result import SqueezeResult
     from iallocator.sources import Source
 
 __all__ = ["run"]
@@ -97,6 +97,8 @@ def _squeeze(cluster: Cluster, policy: Policy, options: SqueezeOptions) -> Squee
     If this plan moves an instance to another group, return the plan that keeps instances in their
     groups: Ganeti rejects moves between groups.
     """
+    if not cluster.nodes:
+        return SqueezeResult(cluster)
     homes = [node.group for node in cluster.nodes]
     if len(set(homes)) > 1:
         cluster.regroup([homes[0]] * len(homes))

@@ -71,10 +71,12 @@ def _read(message: Any) -> None:
     instances = whole_message.need("instances", items)
     for name, raw in zip(instances, objects(instances)):
         _instance(name, raw)
-        held = Members(raw, "").need("nodes", STRINGS, named=False)
+        held = Members(raw, "").need("nodes", list_of(lambda value: value), named=False)
         if not held:
             raise Problem(f"empty node list for instance {name}")
         for node in held[:2]:
+            if not isinstance(node, str):
+                raise Problem("Wrong JSON type")
             if node not in nodes:
                 raise Problem(f"Unknown node '{node}' for instance {name}")
     whole_message.need("cluster_tags", STRINGS)

@@ -40,6 +40,11 @@ def complain_of_file(path: str, written_by: str = "") -> str:
     if os.path.isdir(path):
         why = "Is a directory" if written_by else "is a directory"
         return f"{path}: {function}: inappropriate type ({why})"
+    folder = os.path.dirname(path)
+    while folder and not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    if os.path.isfile(folder):
+        return f"{path}: {function}: inappropriate type (Not a directory)"
     return f"{path}: {function}: does not exist (No such file or directory)"
 
 

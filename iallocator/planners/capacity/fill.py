@@ -66,7 +66,7 @@ class FillResult:
     spends:
         Whether each size uses up as much of the maximum number as instances are placed; see
         `Behaviour.counts_sizes_as_attempts`.  Then `failures` are those of the first instance
-        beyond the maximum, as hspace reports them.
+        beyond the maximum, without global N+1, as hspace reports them.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
         number = len(filling.placed)
         if limit is not None and number >= limit:
             if filling.spends:
-                _, filling.failures = site.find(coming(0))
+                filling.failures, _ = site.limits_say(coming(0))
             filling.ended = LIMIT_REACHED
             return False
         instance = coming(0)
