@@ -32,6 +32,7 @@ class HailBehaviour(Behaviour):
     lists_rejections = True
     knows_affinity = False
     counts_new_statistics = False
+    accepts_blank_text = True
     passes_n1_at_equality = True
     decides_by_rounding = True
     recreates_in_place = False

@@ -131,7 +131,9 @@ def whole(text: str, negative: bool = False) -> int | None:
     return -size if text[0] == "-" else size
 
 
-def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[list[Line]]:
+def sections(
+    path: str, raw: bytes, kinds: Sequence[tuple[str, int]], blank: bool = False
+) -> list[list[Line]]:
     """Return the sections of the text `raw`, in their order; further sections are ignored.
 
     Every blank line ends a section. Therefore, two blank lines enclose an empty section. `kinds`:
@@ -147,6 +149,8 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
         lines = raw.decode("utf-8").removeprefix("\ufeff").removesuffix("\n").split("\n")
     except UnicodeError as error:
         raise RequestError(path, not_utf8(error)) from None
+    if not raw.strip() and not blank:
+        raise RequestError(path, "expected a cluster in htools' text format, got nothing")
     if raw.lstrip().startswith(b"{"):
         raise RequestError(
             path, "expected htools' text format, got what looks like JSON: name the file without -t"
@@ -162,8 +166,6 @@ def sections(path: str, raw: bytes, kinds: Sequence[tuple[str, int]]) -> list[li
         for one in section:
             one.require(what, fewest)
     if len(parts) < len(kinds) - 1:
-        if not raw.strip():
-            raise RequestError(path, "expected a cluster in htools' text format, got nothing")
         problem = f"expected at least {len(kinds) - 1} sections, got {len(parts)}"
         raise RequestError(path, f"{problem}; is it complete?")
     return (parts + [[]])[: len(kinds)]

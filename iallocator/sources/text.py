@@ -90,7 +90,10 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
     RequestError
         At the first invalid line; the error names the file and the line.
     """
-    group_lines, node_lines, instance_lines, tag_lines, policy_lines = sections(path, raw, SECTIONS)
+    blank = reading.behaviour.accepts_blank_text
+    group_lines, node_lines, instance_lines, tag_lines, policy_lines = sections(
+        path, raw, SECTIONS, blank
+    )
     policies = read_policies(policy_lines)
     groups = _groups(group_lines, {name: policy for name, (policy, _) in policies.items()}, reading)
     names = {group.name for group in groups.values()}

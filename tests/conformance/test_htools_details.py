@@ -168,8 +168,9 @@ g|128,1,1024,1,1,1|128,1,1024,1,1,1;32768,8,1048576,16,8,12|drbd|4.0|32.0
         PLAIN.replace("i1|", "ì1|"),
         PLAIN.replace("i1|", "i-ß²٣|"), PLAIN.replace("\n\n", "\ng|v|preferred||\n\n", 1),
         PLAIN.removesuffix("\n"), f"{PLAIN}\n\nmore\n",
+        PLAIN.replace("n1|2000|0|1000|", "n1|?|x|y|").replace("i3|100", "i3|?"),
     ],
-    ids=["dos", "bom", "blank at end", "letters", "digits", "twice", "cut", "more"],
+    ids=["dos", "bom", "blank at end", "letters", "digits", "twice", "cut", "more", "unknown"],
 )  # fmt: skip
 def test_unusual_text_is_read_as_by_the_original(words: str, text: str) -> None:
     """Programs accept and reject byte order marks, blanks, and ends of lines as htools do."""

@@ -68,6 +68,8 @@ def text_error(raw: bytes) -> str:
             return wrong
         if fields[8] not in uuids:
             return f"Unknown group '{fields[8]}' for node {fields[0]}"
+        if "?" in fields[1:7]:  # the node is offline, and its other fields are not read
+            continue
         name, exclusive = fields[0], "".join(fields[11:12])
         for place, text in [*enumerate(fields[1:7], start=1), *enumerate(fields[9:10], start=9)]:
             if wrong := _no_number(name, [text], NUMBER_FORM if place in REAL else INTEGER):
