@@ -138,7 +138,7 @@ def sections(
 
     Every blank line ends a section. Therefore, two blank lines enclose an empty section. `kinds`:
     for each section, the object that a line describes, and the least number of its fields. The last
-    section may be missing.
+    section may be missing. `blank`: whether the text may have blank lines only.
 
     Raises
     ------

@@ -8,6 +8,8 @@ instances of a group fit on other nodes.
 
 from __future__ import annotations
 
+from _bisect import bisect_left
+
 from iallocator.commands.planner_options import Reboot
 from iallocator.compat.htools.backend import adjust, load, saved_text, write
 from iallocator.compat.htools.errors import ProgramError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
+    from iallocator.model.holdings import Row
     from iallocator.model.instance import Instance
     from iallocator.options.settings import Settings
 
@@ -63,7 +66,9 @@ def run(given: Given) -> int:
         if not given.force:
             raise ProgramError(f"Error: {missing}")
         say(f"Warning: {missing}")
-    text = saved_text(source, State(cluster), backwards=False)  # without the effect of -O
+    text = ""
+    if given.save is not None:  # without the effect of -O
+        text = saved_text(source, State(cluster), backwards=False)
     adjust(given, cluster)
     if given.save is not None:
         path = f"{given.save}.original"
@@ -201,36 +206,165 @@ def _first_fit(context: RebootContext, nodes: Sequence[int], obstacle: str) -> l
     for one in reversed(cluster.instances):
         if not (one.needs_secondary or one.forthcoming):
             own[one.nodes[0]].append(one)
+    by_amounts = not any(node.exclusive_storage for node in cluster.nodes) and not any(
+        one.pools is not None or one.desired or one.requires for some in own for one in some
+    )
+    online = [
+        [index for index in sorted(group.nodes) if cluster.nodes[index].online]
+        for group in cluster.groups
+    ]
     parts: list[Part] = []
     rest = list(nodes)
     while rest:
         part: list[int] = []
-        online = {
-            group.index: [index for index in sorted(group.nodes) if cluster.nodes[index].online]
-            for group in cluster.groups
-        }
+        where: dict[str, int] = {}  # the last target of each instance
+        sums = _Sums(limits, online) if by_amounts else None
         with state.trial():
             arrived: dict[int, list[Instance]] = {}
             for index in rest:
-                open_nodes = online[cluster.nodes[index].group.index]
-                others = [other for other in open_nodes if other != index]
                 leaving = arrived.get(index, [])[::-1] + own[index]
-                targets = _first_targets(state, limits, leaving, index, others)
+                group = cluster.nodes[index].group.index
+                if sums is not None:
+                    targets = sums.targets(leaving, index, group)
+                else:
+                    others = [k for k in online[group] if k != index and k not in part]
+                    targets = _first_targets(state, limits, leaving, index, others)
                 if len(targets) < len(leaving):
                     continue
                 for one, target in zip(leaving, targets):
-                    state.remove(one, state.where[one.name])
-                    state.place(one, (target,))
+                    if sums is None:
+                        state.remove(one, state.where[one.name])
+                        state.place(one, (target,))
+                    where[one.name] = target
                     arrived.setdefault(target, []).append(one)
                 part.append(index)
-                online[cluster.nodes[index].group.index] = others
-            moved = (one for index in part for one in own[index])
-            moves = [Move(one, one.nodes, state.where[one.name]) for one in moved]
         if not part:
             raise ProgramError(f"Error: {obstacle}")
+        moves = [Move(one, one.nodes, (where[one.name],)) for index in part for one in own[index]]
         parts.append((part, moves))
-        rest = [index for index in rest if index not in part]
+        drained = set(part)
+        rest = [index for index in rest if index not in drained]
     return parts
+
+
+class _Sums:
+    """The amounts that instances add to nodes, if all limits of the instances are about sums.
+
+    The state stays as it is. Several instances are checked at once, as one instance that uses the
+    sum of their amounts: a node accepts it only if it accepts one of them after the other.
+    """
+
+    def __init__(self, limits: MoveLimits, online: Sequence[Sequence[int]]) -> None:
+        self._limits = limits
+        self._online = online
+        self._drained: set[int] = set()
+        # Node -> the sum of the amounts of the instances that have moved there
+        self._arrived: dict[int, Row] = {}
+        # Kinds of instances: group and shape -> number; name of an instance -> this number
+        self._kinds: dict[object, int] = {}
+        self._kind_of: dict[str, int] = {}
+        # For each kind, the nodes that reject such instances, and the position of the first other
+        # node. Nodes only receive instances, so they continue to reject them.
+        self._full: list[set[int]] = []
+        self._first: list[int] = []
+
+    def targets(self, leaving: Sequence[Instance], source: int, group: int) -> list[int]:
+        """Return for each instance that leaves `source` the first node of `group` that accepts it.
+
+        The list ends before an instance that no node accepts. Otherwise, the instances are added to
+        these nodes, and `source` is drained: it receives none from now on.
+        """
+        online = self._online[group]
+        targets: list[int] = []
+        kinds = [self._kind(one, group) for one in leaving]
+        # As the attributes of these names, with the instances that leave now
+        arrived: dict[int, Row] = {}
+        full: list[tuple[int, int]] = []
+        first: dict[int, int] = {}
+        while len(targets) < len(leaving):
+            start = len(targets)
+            place = self._place(kinds[start], first, source, online)
+            if place == len(online):
+                return targets
+            node, end = online[place], start + 1
+            while (
+                end < len(leaving)
+                and leaving[end].template == leaving[start].template
+                and (
+                    kinds[end] == kinds[end - 1]
+                    or self._place(kinds[end], first, source, online) == place
+                )
+            ):
+                end += 1
+            before = arrived.get(node) or self._arrived.get(node)
+            taken, amounts = self._accepted(leaving[start:end], source, node, before)
+            if taken:
+                targets += [node] * taken
+                arrived[node] = amounts
+            if taken < end - start:
+                kind = kinds[start + taken]
+                first[kind] = place + 1
+                if node in arrived:
+                    full.append((kind, node))
+                else:
+                    self._full[kind].add(node)
+        for kind, node in full:
+            self._full[kind].add(node)
+        self._arrived.update(arrived)
+        self._drained.add(source)
+        return targets
+
+    def _kind(self, instance: Instance, group: int) -> int:
+        """Return the number of the kind of `instance` in `group`."""
+        kind = self._kind_of.get(instance.name, -1)
+        if kind < 0:
+            kind = self._kinds.setdefault((group, instance.shape), len(self._kinds))
+            self._kind_of[instance.name] = kind
+            if kind == len(self._full):
+                self._full.append(set())
+                self._first.append(0)
+        return kind
+
+    def _place(self, kind: int, first: dict[int, int], source: int, online: Sequence[int]) -> int:
+        """Return the position of the first node that may accept an instance of `kind`.
+
+        `first`: positions before which instances that leave `source` now have been rejected.
+        """
+        full, drained = self._full[kind], self._drained
+        place = self._first[kind]
+        while place < len(online) and (online[place] in drained or online[place] in full):
+            place += 1
+        self._first[kind] = place
+        place = max(place, first.get(kind, 0))
+        while place < len(online) and (
+            online[place] == source or online[place] in drained or online[place] in full
+        ):
+            place += 1
+        first[kind] = place
+        return place
+
+    def _accepted(
+        self, some: Sequence[Instance], source: int, node: int, before: Row | None
+    ) -> tuple[int, Row]:
+        """Return how many of `some` the `node` accepts, and the sum of amounts with them.
+
+        `before`: the sum of the amounts that have arrived at the node.
+        """
+        probe = some[0].twin("", 0)
+        vectors = [one.as_primary for one in some]
+
+        def rejects(count: int) -> bool:
+            probe.as_primary = total(count)
+            return self._limits.rejection(probe, (source,), (node,), True, False) is not None
+
+        def total(count: int) -> Row:
+            rows = vectors[:count] if before is None else [before, *vectors[:count]]
+            return tuple(map(sum, zip(*rows)))
+
+        count = len(some)
+        if rejects(count):
+            count = bisect_left(range(count), True, key=lambda more: rejects(more + 1))
+        return count, total(count) if count else ()
 
 
 def _first_targets(
