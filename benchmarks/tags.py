@@ -1,10 +1,13 @@
 """Measure requests and planners with and without tags for constraints, in pairs.
 
-``python -m benchmarks.tags [--pairs N] [--nodes N,...] [--only WORD,...] [--satisfied]`` prints a
-table for ``benchmarks/TAGS.md``: the lowest processor time without tags, and for each kind of tag
-the ratio of the lowest times with and without it. Both runs of a pair are made one after the other
-in this process, in alternating order. The lowest time depends least on how busy the machine is. The
-garbage collector is off, as it is in a process of the program.
+``python -m benchmarks.tags [--pairs N] [--nodes N,...] [--only WORD,...] [--satisfied]
+[--processes]`` prints a table for ``benchmarks/TAGS.md``: the lowest processor time without tags,
+and for each kind of tag the ratio of the lowest times with and without it. Both runs of a pair are
+made one after the other in this process, in alternating order. The lowest time depends least on how
+busy the machine is. The garbage collector is off, as it is in a process of the program.
+
+With ``--processes``, each run is a process of the program, as users start it. Its processor time
+contains the start of Python, the imports and the reading of the document.
 
 With ``--satisfied``, the tags exclude nothing: all nodes have the label, the stickiness is 0, the
 spread is satisfied, the reserve is 0 %, the ratio is 1. Answers and plans are then those without
@@ -17,6 +20,7 @@ import argparse
 import gc
 import io
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -24,6 +28,8 @@ from pathlib import Path
 from time import process_time
 
 from benchmarks.clusters import Shape, allocate, node_evacuate
+from benchmarks.measure import Measured, run
+from benchmarks.versions import CHILD, HERE
 from iallocator.aliases import Json
 from iallocator.cli import answer
 from iallocator.cli import main as run_command
@@ -167,6 +173,9 @@ KINDS: dict[str, Callable[[Json], None]] = {
 }
 """Kind of tag -> function that adds such tags to a document."""
 
+LIMIT = 600.0
+"""Processor seconds that one process may take."""
+
 TASKS: dict[str, tuple[str, ...]] = {
     "allocate": (),
     "relocate": (),
@@ -197,6 +206,17 @@ def seconds_of(task: str, whole: Json, file: Path) -> float:
     return seconds
 
 
+def process_seconds_of(task: str, whole: Json, file: Path) -> float:
+    """Return the processor seconds of the process that does a task, with its start."""
+    file.write_bytes(json.dumps(whole).encode())
+    measured = Measured()
+    python = [sys.executable, "-I", "-c", CHILD.format(root=str(HERE))]
+    run([*python, *TASKS[task], str(file)], measured, LIMIT)
+    if measured.limited or measured.rejected:
+        raise RuntimeError(f"{task}: the process ended with status {measured.statuses}")
+    return measured.seconds[0]
+
+
 def document(task: str, nodes: int, template: str, groups: int) -> Json:
     """Return the input document of a task."""
     shape = Shape(nodes // groups, template, per_node=10, crowding=0.3, groups=groups)
@@ -223,7 +243,9 @@ def main() -> None:
     parser.add_argument("--nodes", default="20,100")
     parser.add_argument("--only", default="")
     parser.add_argument("--satisfied", action="store_true", help="the tags exclude nothing")
+    parser.add_argument("--processes", action="store_true", help="measure whole processes")
     options = parser.parse_args()
+    measure = process_seconds_of if options.processes else seconds_of
     only = [word for word in options.only.split(",") if word]
     kinds = SATISFIED if options.satisfied else KINDS
     print(f"| task | template | nodes | without | {' | '.join(kinds)} |")
@@ -235,7 +257,8 @@ def main() -> None:
                 continue
             for template in ("rbd", "drbd"):
                 for nodes in map(int, options.nodes.split(",")):
-                    print(row(task, template, nodes, options.pairs, file, kinds), flush=True)
+                    line = row(task, template, nodes, options.pairs, file, kinds, measure)
+                    print(line, flush=True)
 
 
 def row(
@@ -245,6 +268,7 @@ def row(
     pairs: int,
     file: Path,
     kinds: Mapping[str, Callable[[Json], None]],
+    measure: Callable[[str, Json, Path], float],
 ) -> str:
     """Return a row of the table."""
     bases: list[float] = []
@@ -254,11 +278,11 @@ def row(
         plain, tagged = (document(task, nodes, template, groups) for _ in range(2))
         change(tagged)
         for whole in (plain, tagged) if not number else ():
-            seconds_of(task, whole, file)  # imports
+            measure(task, whole, file)  # imports
         times: list[tuple[float, float]] = []
         for pair in range(pairs):
             order = (plain, tagged) if pair % 2 else (tagged, plain)
-            found = [seconds_of(task, whole, file) for whole in order]
+            found = [measure(task, whole, file) for whole in order]
             base, own = found if pair % 2 else reversed(found)
             times.append((base, own))
         base, own = map(min, zip(*times))
