@@ -265,10 +265,14 @@ class TargetCapacity:
     The sort saves time if many failures are checked on the same state.
     """
 
-    __slots__ = ("_above", "_capacities", "_memory", "_order", "_total", "members")
+    __slots__ = (
+        "_above", "_capacities", "_memory", "_order", "_parts", "_state", "_total", "members",
+    )  # fmt: skip
 
     def __init__(self, state: State, targets: Sequence[int]) -> None:
         self.members = frozenset(targets)
+        self._state = state
+        self._parts: dict[frozenset[int], TargetCapacity] = {}  # by the nodes that they are among
         self._memory = state.columns[MEMORY]
         self._order = sorted(targets, key=self._memory.__getitem__)
         self._capacities = [self._memory[t] - 1 for t in self._order]
@@ -276,6 +280,31 @@ class TargetCapacity:
         for capacity in reversed(self._capacities):
             self._above.append(self._above[-1] + capacity)
         self._total = sum(c for c in self._capacities if c > 0)
+
+    def among(self, nodes: frozenset[int]) -> TargetCapacity:
+        """Return the free memory of the targets that are in `nodes`; it is sorted once."""
+        part = self._parts.get(nodes)
+        if part is None:
+            members = self.members & nodes
+            part = self if len(members) == len(self.members) else self._parts.get(members)
+            part = part or TargetCapacity(self._state, list(members))
+            self._parts[nodes] = self._parts[part.members] = part
+        return part
+
+    def count_without(self, failure: Failure) -> int:
+        """Return the number of targets outside `failure`."""
+        return len(self.members) - len(self.members.intersection(failure))
+
+    def total_without(self, failure: Failure, memory_taken: Mapping[int, float]) -> float:
+        """Return the sum of the free memory of all targets outside `failure`, in MiB; see
+        `without`.
+        """
+        total = self._total
+        for index in self.members.intersection((*failure, *memory_taken)):
+            before = self._memory[index] - 1
+            after = before - memory_taken.get(index, 0) if index not in failure else 0
+            total -= max(0, before) - max(0, after)
+        return total
 
     def without(
         self, failure: Failure, need: float, memory_taken: Mapping[int, float]
@@ -286,11 +315,7 @@ class TargetCapacity:
         `closing` returns. The free memory is taken as 1 MiB less, because some must remain.
         `memory_taken`: node -> MiB that failovers use there.
         """
-        total = self._total
-        for index in self.members.intersection((*failure, *memory_taken)):
-            before = self._memory[index] - 1
-            after = before - memory_taken.get(index, 0) if index not in failure else 0
-            total -= max(0, before) - max(0, after)
+        total = self.total_without(failure, memory_taken)
         largest = -inf
         for index in reversed(self._order):
             if self._memory[index] - 1 <= largest:
@@ -395,8 +420,9 @@ def check_movers(
     if demand.shares is not None:
         from iallocator.n1.pools import check_shares
 
-        others = [t for t in targets if t not in failure]
-        return check_shares(state, demand.shares, failovers, others)
+        if capacity is None or rejected:
+            capacity = TargetCapacity(state, targets)
+        return check_shares(state, demand.shares, failure, failovers, capacity)
     need = demand.largest
     if capacity is not None and not rejected:
         largest, total, closing = capacity.without(failure, need, failovers)

@@ -446,7 +446,7 @@ class EvacuationPart:
         """Return whether only memory limits the placements, so that a packing is a proof."""
         strict = self._evacuation.rules.strict
         return not self._evacuation.targets.limits and not any(
-            one.restricted or (one.local and (strict or not one.needs_secondary))
+            one.local and strict if one.needs_secondary else one.local or one.restricted
             for some in self._members
             for one in some
         )
@@ -650,7 +650,7 @@ class ExactSearch:
         sizes: dict[int, list[int]] = {}
         for _, (one, *_) in self._simulation.items(failure):
             nodes = state.where[one.name]
-            if not one.needs_secondary or one.restricted or len(nodes) != 2 or nodes[0] != node:
+            if not one.needs_secondary or len(nodes) != 2 or nodes[0] != node:
                 return None
             sizes.setdefault(nodes[1], []).append(one.memory if one.uses_memory else 0)
         targets = frozenset(rules.targets(state.cluster, group))

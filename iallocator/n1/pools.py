@@ -6,7 +6,8 @@ instance placed on a node of one share takes capacity from the others. The argum
 nodes is subtracted. Another share uses there at most its whole demand, and at most the capacity of
 the nodes that both shares can use.
 
-Cost: O(s^2 n) for *s* shares and *n* targets.  Loaded only for documents with storage pools.
+Cost: O(s^2) for *s* shares, and O(s n) for shares with a pool and *n* targets; O(s^2 n log n) for
+the first failure. Loaded only for documents with storage pools or labels.
 """
 
 from __future__ import annotations
@@ -20,10 +21,32 @@ from iallocator.n1 import PROVED_LOST, PROVED_SAFE, UNPROVED, sum_of_shares
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.state import State
+    from iallocator.n1 import Failure
+
+    class TargetCapacity(Protocol):
+        """The free memory of the nodes that may take over; `iallocator.n1.bounds` has the class."""
+
+        members: frozenset[int]
+
+        def among(self, nodes: frozenset[int]) -> TargetCapacity:
+            """Return the free memory of the targets that are in `nodes`."""
+
+        def count_without(self, failure: Failure) -> int:
+            """Return the number of targets outside `failure`."""
+
+        def total_without(self, failure: Failure, memory_taken: Mapping[int, float]) -> float:
+            """Return the sum of the free memory of all targets outside `failure`, in MiB."""
+
+        def without(
+            self, failure: Failure, need: float, memory_taken: Mapping[int, float]
+        ) -> tuple[float, float, float]:
+            """Return the largest free memory, the sum, and the MiB that close all targets."""
+
 
 __all__ = ["Share", "check_shares", "shares_of"]
 
@@ -88,52 +111,56 @@ def _space(instance: Instance) -> tuple[Pool | None, int | None]:
 
 
 def check_shares(
-    state: State, shares: Sequence[Share], failovers: Mapping[int, float], targets: Sequence[int]
+    state: State,
+    shares: Sequence[Share],
+    failure: Failure,
+    failovers: Mapping[int, float],
+    targets: TargetCapacity,
 ) -> tuple[int, float]:
-    """Check by sums whether the instances of `shares` can be placed on `targets`.
+    """Check by sums whether the instances of `shares` can be placed on `targets` outside `failure`.
 
     Return `PROVED_SAFE` or `PROVED_LOST` if sums prove it, else `UNPROVED`; and with `PROVED_SAFE`
     the MiB that any single target can lose (-1 or infinite where disk matters). `failovers`: node
     -> MiB that fail over to it.
     """
-    memory = state.columns[MEMORY]
-    capacity = {t: memory[t] - failovers.get(t, 0) - 1 for t in targets}
-    nodes = [
-        frozenset(targets) if share.reach is None else share.reach.intersection(targets)
-        for share in shares
-    ]
+    parts = [targets if one.reach is None else targets.among(one.reach) for one in shares]
+    counts = [part.count_without(failure) for part in parts]
     spare = inf
     unknown = False
-    for share, own in zip(shares, nodes):
+    for share, part in zip(shares, parts):
         need = share.largest
-        if need > max((capacity[t] for t in own), default=-inf):
-            return PROVED_LOST, 0
-        room = _room(capacity, own)
-        if room < sum(other.moved for other, where in zip(shares, nodes) if where <= own):
+        largest, room, closing = part.without(failure, need, failovers)
+        if need > largest:
             return PROVED_LOST, 0
         budget = min(share.moved - need, room)
-        for other, where in zip(shares, nodes):
-            if other is not share and not own.isdisjoint(where):
-                budget += min(other.moved, _room(capacity, own & where))
+        inside = 0  # MiB of the shares that can only go to nodes of this one
+        for other, its, count in zip(shares, parts, counts):
+            common = part if its is part else part.among(its.members)
+            both = common.count_without(failure)
+            if both == count:
+                inside += other.moved
+            if both and other is not share:
+                budget += min(other.moved, common.total_without(failure, failovers))
+        if room < inside:
+            return PROVED_LOST, 0
         if share.pool is None:
-            left = sum(c - need + 1 for t in own if (c := capacity[t]) >= need) - budget - 1
+            left = closing - budget - 1
             unknown |= left < 0
-            spare = min(spare, left)
         else:
+            memory = state.columns[MEMORY]
+            own = part.members.difference(failure)
             spaces = sum(other.space for other in shares if other.pool == share.pool)
             free: Mapping[int, float] = {t: state.columns[DISK][t] for t in own}
             if share.pool != LVM and state.access is not None:
                 free = {t: state.access.free[t].get(share.pool, inf) for t in own}
             kind, left = sum_of_shares(
-                ((capacity[t] - need + 1, free[t] - share.largest_space) for t in own),
+                (
+                    (memory[t] - failovers.get(t, 0) - need, free[t] - share.largest_space)
+                    for t in own
+                ),
                 budget,
                 spaces - share.largest_space,
             )
             unknown |= kind != PROVED_SAFE
-            spare = min(spare, left)
+        spare = min(spare, left)
     return (UNPROVED, 0) if unknown else (PROVED_SAFE, spare)
-
-
-def _room(capacity: Mapping[int, float], nodes: Iterable[int]) -> float:
-    """Return the sum of free memory that instances can use on all of `nodes`, in MiB."""
-    return sum(c for t in nodes if (c := capacity[t]) > 0)
