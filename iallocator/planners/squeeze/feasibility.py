@@ -20,7 +20,7 @@ from math import comb
 
 from iallocator.compat import OURS
 from iallocator.deadline import check
-from iallocator.light import ValueObject
+from iallocator.light import ValueObject, copy
 from iallocator.model.columns import MEMORY
 from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
@@ -165,6 +165,9 @@ class Attempt:
         self.state = State(aim.cluster)
         self._fixed = Capacities(aim.cluster.nodes, scope=aim.scope)
         self._balancing: BalanceProblem | None = None
+        self._way: Sequence[Phase] = ()
+        self._made = 0  # the number of phases of `_way` that are made
+        self._centres: Sequence[float] | None = None
         self._score = 0.0
         self.entries: list[PlanEntry] = []
         self.problem = ""
@@ -185,20 +188,38 @@ class Attempt:
 
         Unless the attempt is `tidy`, stop after the first phase that meets all requirements.
         """
+        self._way = way
+        self._continue()
+
+    def follows(self, way: Sequence[Phase]) -> bool:
+        """Return whether the moves made so far are those of phases of `way`."""
+        return self._made > 0 and self._way == way
+
+    def tidied(self) -> Attempt:
+        """Return a tidy attempt that begins with the moves of this one, and makes those of the
+        phases that are left. This attempt must not be used any more.
+        """
+        attempt = copy(self)
+        attempt._tidy = True
+        attempt.entries = [copy(entry) for entry in self.entries]
+        attempt._continue()
+        return attempt
+
+    def _continue(self) -> None:
         aim = self._aim
-        centres: Sequence[float] | None = None
-        for number, (rules, instances) in enumerate(way, start=1):
+        for rules, instances in self._way[self._made :]:
             now = rules.while_leaving(self.off)
             self._balancing = BalanceProblem(
                 self.state, aim.scope, self._fixed, instances, now, aim.relations,
-                centres=centres,
+                centres=self._centres,
             )  # fmt: skip
-            if self._tidy:  # all phases compute scores relative to the centres of the first
-                centres = self._balancing.means()
+            if self._centres is None:  # all phases compute scores relative to the centres of one
+                self._centres = self._balancing.means()
             plan = Descent(self._balancing, aim.limits, aim.progress).run()
             replay(self.state, plan.moves)
             self.entries += plan.entries
-            if number == len(way) or not self._tidy:
+            self._made += 1
+            if self._made == len(self._way) or not self._tidy:
                 self.check(plan.after)
                 if not self.problem:
                     return
@@ -502,6 +523,8 @@ class Feasibility:
         self.budget = budget
         self._movable_sets = [lighter] if len(lighter) == len(instances) else [lighter, instances]
         self._bounds = CapacityBounds(state, aim.scope, aim.reserve, aim.failures)
+        # The last nodes off and on for which balancing met the requirements, and its attempt
+        self._known: tuple[frozenset[int], frozenset[int], Attempt] | None = None
         self._effort = BALANCING_BUDGET * thoroughness
         self._cost_of_move = len(instances) * len(aim.scope) + COST_OF_MOVE
         bound = aim.relations is not None and aim.relations.binding
@@ -558,9 +581,15 @@ class Feasibility:
                     return packed
             near: Attempt | None = None
             for way in self._ways(off, tidy):
-                attempt = Attempt(self.aim, off, tidy)
-                attempt.follow(way)
+                known = self._attempt(off, frozenset(on), way) if tidy else None
+                if known is None:
+                    attempt = Attempt(self.aim, off, tidy)
+                    attempt.follow(way)
+                else:
+                    attempt = known.tidied()
                 self._effort -= len(attempt.entries) * self._cost_of_move
+                if not attempt.problem and not tidy:
+                    self._known = off, frozenset(on), attempt
                 if not attempt.problem or self.aim.limits.deadline.over():
                     return attempt.outcome()
                 if near is None or attempt.distance() < near.distance():
@@ -569,6 +598,20 @@ class Feasibility:
             near.repair()
             searched = self._packs and self.thoroughness > 1 and not tidy
             return near.outcome() if searched or not near.problem else self._exactly(near)
+
+    def _attempt(
+        self, off: frozenset[int], on: frozenset[int], way: Sequence[Phase]
+    ) -> Attempt | None:
+        """Return an attempt that has made the first phases of `way` for the nodes `off` and `on`,
+        or None. It is returned once.
+        """
+        if self._known is None:
+            return None
+        *nodes, attempt = self._known
+        if nodes != [off, on] or not attempt.follows(way):
+            return None
+        self._known = None
+        return attempt
 
     def score(self, off: Collection[int], entries: Sequence[PlanEntry], each: bool) -> float:
         """Set the score of each move of `entries`, which come from packing; return the last score.
