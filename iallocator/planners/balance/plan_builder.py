@@ -106,8 +106,10 @@ class BalanceProblem:
         relations: Relations | None = None,
         failures: FailureTolerance | None = None,
         centres: Sequence[float] | None = None,
+        former: BalanceProblem | None = None,
     ) -> None:
         self.state = state
+        self._former = former
         self.losses = None if failures is None else failures.exactly()
         self.centres = centres
         self.failures = failures
@@ -123,6 +125,8 @@ class BalanceProblem:
         """Return the violations and penalties of `relations` on each node; None without them."""
         if self.relations is None:
             return None
+        if self._former is not None and self._former.relations is self.relations:
+            return self._former.affinity
         # loads numpy, which is not needed if no move is searched
         from iallocator.planners.balance.scan.affinity import AffinityCosts
 

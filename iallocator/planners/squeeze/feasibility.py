@@ -211,7 +211,7 @@ class Attempt:
             now = rules.while_leaving(self.off)
             self._balancing = BalanceProblem(
                 self.state, aim.scope, self._fixed, instances, now, aim.relations,
-                centres=self._centres,
+                centres=self._centres, former=self._balancing,
             )  # fmt: skip
             if self._centres is None:  # all phases compute scores relative to the centres of one
                 self._centres = self._balancing.means()
@@ -348,7 +348,13 @@ class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
         if not affected:
             return None
         narrow = BalanceProblem(
-            problem.state, problem.scope, problem.fixed, affected, problem.rules, problem.relations
+            problem.state,
+            problem.scope,
+            problem.fixed,
+            affected,
+            problem.rules,
+            problem.relations,
+            former=problem,
         )
         best, (least,) = None, objective
         for scored in narrow.scan().lowest(LOOKED_AT, REPAIRS_PER_INSTANCE):

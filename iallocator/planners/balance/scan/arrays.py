@@ -19,7 +19,7 @@ from iallocator.scoring.arrays import means_of, totals_of, values_of
 from iallocator.scoring.metrics import NO_CENTRES, node_counts, scope_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,13 +48,15 @@ if TYPE_CHECKING:
 class InstanceBatch:
     """Instances of one kind, with their amounts as arrays of shape (rows, 1).
 
-    The attributes that decide which limits are checked are equal for all of them: see `kind`.
+    The attributes that decide which limits are checked are equal for all of them: see `kind`. If
+    some instances are restricted to some nodes, access is checked for all.
     """
 
     __slots__ = (
-        "_amounts", "as_primary", "as_secondary", "barred", "counts_disk", "drbd", "exclusion",
-        "forthcoming", "hides_spindles", "instances", "less_primary", "less_secondary", "local",
-        "memory", "reserves", "restricted", "spindles", "takeover_memory", "vcpus",
+        "_amounts", "_numbers", "as_primary", "as_secondary", "barred", "counts_disk", "drbd",
+        "exclusion", "forthcoming", "hides_spindles", "instances", "less_primary",
+        "less_secondary", "local", "memory", "reserves", "restricted", "spindles",
+        "takeover_memory", "vcpus", "whole",
     )  # fmt: skip
 
     def __init__(self, instances: Sequence[Instance]) -> None:
@@ -63,7 +65,9 @@ class InstanceBatch:
         self.drbd = first.needs_secondary
         self.local = first.local
         self.counts_disk = first.counts_disk
-        self.restricted = first.restricted
+        self.restricted = any(one.restricted for one in instances)
+        self.whole: tuple[InstanceBatch, Whole] | None = None
+        self._numbers: dict[str, Whole] = {}
         self.barred: dict[str, Truths] = {}
         self.forthcoming = first.forthcoming
         self.hides_spindles = first.hides_spindles
@@ -80,7 +84,7 @@ class InstanceBatch:
         """Return the attributes that all instances of a batch have in common with `i`."""
         return (
             i.needs_secondary, i.local, i.forthcoming, i.reserves, i.spindles is None,
-            i.counts_disk, i.restricted,
+            i.counts_disk,
         )  # fmt: skip
 
     def take(self, rows: Whole) -> InstanceBatch:
@@ -91,10 +95,26 @@ class InstanceBatch:
             setattr(part, name, getattr(self, name))
         part.instances = [self.instances[row] for row in rows.tolist()]
         part.barred = {}
+        part.whole, part._numbers = (self, rows), {}
         part.memory = self.memory[rows]
         part.takeover_memory = self.takeover_memory[rows]
         part._set_amounts(self._amounts[:, rows])
         return part
+
+    def of_each(self, key: str, find: Callable[[Instance], int]) -> Whole:
+        """Return the number that `find` returns for each instance.
+
+        It must always return one number for an instance. `key`: its name in a cache.
+        """
+        numbers = self._numbers.get(key)
+        if numbers is None:
+            if self.whole is None:
+                numbers = np.array([find(one) for one in self.instances], dtype=np.intp)
+            else:
+                batch, rows = self.whole
+                numbers = batch.of_each(key, find)[rows]
+            self._numbers[key] = numbers
+        return numbers
 
     def _set_amounts(self, amounts: Floats) -> None:
         """Set the amounts, columns × instances: first those of primaries, then of secondaries."""
@@ -123,34 +143,47 @@ class AccessTable:
         self._scope = scope
         self._position = {index: k for k, index in enumerate(scope)}
         self._places = places
+        self._rows: dict[frozenset[int] | None, int] = {}  # the nodes that instances can use
+        self._closed: list[Truths] = []  # for each of these sets, the nodes that it excludes
 
-    def barred(self, instances: Sequence[Instance], by: str) -> Truths:
+    def barred(self, batch: InstanceBatch, by: str) -> Truths:
         """Return instances × nodes: whether the access constraint `by` rejects an instance.
 
         A node that has the disks of the instance already needs no free capacity in its storage
         pools.
         """
-        reach: dict[frozenset[int] | None, Truths] = {}
+        rows = batch.of_each(by, lambda one: self._row(self._access.nodes_for(one, by)))
+        forbidden: Truths = np.array(self._closed)[rows]
+        if by != STORAGE_POOLS.name:
+            return forbidden
         free: dict[Pool, Floats] = {}
-        forbidden = np.zeros((len(instances), len(self._scope)), dtype=bool)
-        for row, instance in enumerate(instances):
-            nodes = self._access.nodes_for(instance, by)
-            if nodes not in reach:
-                reach[nodes] = np.array(
-                    [nodes is not None and index not in nodes for index in self._scope], dtype=bool
-                )
-            forbidden[row] = reach[nodes]
-            if instance.draws and by == STORAGE_POOLS.name:
+        lacking: dict[tuple[tuple[Pool, int], ...], Truths] = {}
+        for row, instance in enumerate(batch.instances):
+            draws = instance.draws
+            if not draws:
+                continue
+            if draws not in lacking:
                 full = np.zeros(len(self._scope), dtype=bool)
-                for pool, amount in instance.draws:
+                for pool, amount in draws:
                     if pool not in free:
                         per_node = [self._access.free[k].get(pool, np.inf) for k in self._scope]
                         free[pool] = np.array(per_node, np.float64)
                     full |= free[pool] - amount <= 0
+                lacking[draws] = full
+            if lacking[draws].any():
+                full = lacking[draws].copy()
                 here = [self._position.get(k, -1) for k in self._places[instance.name]]
                 full[[k for k in here if k >= 0]] = False
                 forbidden[row] |= full
         return forbidden
+
+    def _row(self, nodes: frozenset[int] | None) -> int:
+        """Return the row of `_closed` of instances that can use `nodes`; None: all nodes."""
+        if nodes not in self._rows:
+            self._rows[nodes] = len(self._closed)
+            closed = [nodes is not None and index not in nodes for index in self._scope]
+            self._closed.append(np.array(closed, dtype=bool))
+        return self._rows[nodes]
 
 
 class Cells:
@@ -165,7 +198,7 @@ class Cells:
     def bars(self, batch: InstanceBatch, by: str) -> Truths:
         """Return for each instance and node whether the constraint `by` rejects the instance."""
         if by not in batch.barred:
-            batch.barred[by] = self._access.barred(batch.instances, by)
+            batch.barred[by] = self._access.barred(batch, by)
         rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
         barred: Truths = batch.barred[by][rows, self._positions]
         return barred
