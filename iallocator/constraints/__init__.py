@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from typing import Any
 
-    from iallocator.constraints.locations import ScoreSettings
+    from iallocator.constraints.locations import Locations, ScoreSettings
     from iallocator.constraints.relations import Relations
     from iallocator.model.cluster import Cluster
     from iallocator.model.constraints import TagFinding
@@ -41,12 +41,23 @@ def relations_of(
     owned = (one.tags for some in (cluster.nodes, cluster.instances, new) for one in some)
     every = (settings, *settings.by_group.values()) if optional and settings is not None else ()
     sticky = any(one.stickiness > 0 for one in every)
-    if not (sticky or any(tag.startswith(prefix) for tags in owned if tags for tag in tags)):
+    ours = {tag for tags in owned if tags for tag in tags if tag.startswith(prefix)}
+    if not (sticky or ours):
         return None
-    from iallocator.constraints.locations import locations_of
     from iallocator.tags.affinity import parse
+    from iallocator.tags.pacemaker_scores import is_infinite
 
-    locations = locations_of(cluster, new, prefix, settings, optional, sticky)
+    def locates(tag: str) -> bool:
+        kind, _, score = tag[len(prefix) :].partition(":")
+        if kind == "stickiness" and not optional:
+            return is_infinite(score)  # a finite stickiness has no effect
+        return kind in ("score", "stickiness", "maintenance")
+
+    locations: Locations | None = None
+    if sticky or any(map(locates, ours)):
+        from iallocator.constraints.locations import locations_of
+
+        locations = locations_of(cluster, new, prefix, settings, optional, sticky)
     parsed = parse([*cluster.instances, *new], prefix)
     if not (parsed.constraints or parsed.rules or parsed.unusable or parsed.lonely or locations):
         return None

@@ -5,7 +5,6 @@ Requests and the commands `check` and `constraints` show the same findings.
 
 from __future__ import annotations
 
-from iallocator.constraints.order_graph import circular
 from iallocator.errors import FEW_NAMES, named
 from iallocator.model.constraints import (
     APART,
@@ -17,7 +16,6 @@ from iallocator.model.constraints import (
 )
 from iallocator.tags.affinity import labelled
 from iallocator.tags.foreign import misspelt, misspelt_foreign
-from iallocator.tags.pacemaker import PacemakerTags
 from iallocator.tags.pacemaker_scores import SCORE_WORDS
 
 TYPE_CHECKING = False
@@ -115,6 +113,8 @@ def _amounts(
     owned = (one.tags for some in (cluster.nodes, instances) for one in some)
     if not (keys or any(tag.startswith(start) for tags in owned if tags for tag in tags)):
         return
+    from iallocator.tags.pacemaker import PacemakerTags
+
     facts = PacemakerTags(cluster, (), [], prefix, whole)
     for instance in instances:
         if instance.tags:
@@ -203,6 +203,10 @@ def _cycles(relations: Relations, names: Collection[str]) -> Iterator[TagFinding
     orders = [
         (constraint.other, constraint.instance, constraint.strength) for constraint in constraints
     ]
+    if not orders:
+        return
+    from iallocator.constraints.order_graph import circular
+
     for cycle in map(set, circular(orders)):
         for name in sorted(cycle & set(names)):
             constraint = next(b for b in relations.of(name, ORDER) if b.must and b.other in cycle)

@@ -583,7 +583,6 @@ class FailureTolerance:
         """
         key = nodes[0], memory, instance.local
         likely = self._refuters.get(key, watch.refuter)
-        exact = None
         if likely is not None and nodes[0] not in likely:
             exact = self._exact()
             if not exact.compares(nodes) and exact.known_by_bound(likely, instance, nodes):
@@ -600,11 +599,10 @@ class FailureTolerance:
                 (critical if spare >= 0 or watch.needs_disk(failure) else uncertain).append(failure)
         if not (uncertain or critical):
             return None
-        exact = exact or self._exact()
-        if not exact.compares(nodes):
+        if uncertain and not self._exact().compares(nodes):
             undecided = []
             for failure in uncertain:
-                known = exact.known_by_bound(failure, instance, nodes)
+                known = self._exact().known_by_bound(failure, instance, nodes)
                 if known:
                     self._refuters[key] = failure
                     return failure
@@ -612,7 +610,7 @@ class FailureTolerance:
                     undecided.append(failure)
             uncertain = undecided
         lost = self._lost_with(uncertain + critical, instance, nodes)
-        return exact.first_worse(lost, instance, nodes)
+        return self._exact().first_worse(lost, instance, nodes) if lost else None
 
     def _try_out(self, instance: Instance, nodes: Nodes) -> None:
         """Place the candidate; with some rules, a moving instance also counts on its old nodes."""

@@ -8,7 +8,10 @@ if TYPE_CHECKING:
 
     Score = TypeVar("Score", int, float)
 
-__all__ = ["INFINITE_SCORE", "SCORE_WORDS", "add", "read_integer", "read_score", "score_in_tags"]
+__all__ = [
+    "INFINITE_SCORE", "SCORE_WORDS", "add", "is_infinite", "read_integer", "read_score",
+    "score_in_tags",
+]  # fmt: skip
 
 INFINITE_SCORE = 1_000_000
 """The score that counts as infinite, no unit; as of Pacemaker."""
@@ -41,6 +44,14 @@ def read_score(text: str, whole: bool = True) -> float:
     else:
         value = read_integer(text)
     return max(-INFINITE_SCORE, min(INFINITE_SCORE, value))
+
+
+def is_infinite(text: str) -> bool:
+    """Return whether `text` is a score that counts as infinite, of either sign."""
+    try:
+        return abs(read_score(text, whole=False)) >= INFINITE_SCORE
+    except ValueError:
+        return False
 
 
 def read_integer(text: str) -> int:
