@@ -269,7 +269,7 @@ class TargetCapacity:
         "_above", "_capacities", "_memory", "_order", "_parts", "_state", "_total", "members",
     )  # fmt: skip
 
-    def __init__(self, state: State, targets: Sequence[int]) -> None:
+    def __init__(self, state: State, targets: Collection[int]) -> None:
         self.members = frozenset(targets)
         self._state = state
         self._parts: dict[frozenset[int], TargetCapacity] = {}  # by the nodes that they are among
@@ -287,7 +287,7 @@ class TargetCapacity:
         if part is None:
             members = self.members & nodes
             part = self if len(members) == len(self.members) else self._parts.get(members)
-            part = part or TargetCapacity(self._state, list(members))
+            part = part or TargetCapacity(self._state, members)
             self._parts[nodes] = self._parts[part.members] = part
         return part
 

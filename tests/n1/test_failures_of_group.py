@@ -56,6 +56,25 @@ def test_sums_over_all_targets_but_one_are_those_of_the_others() -> None:
                 assert room.closing(need, {node}, taken) == closing
 
 
+def test_sums_over_some_targets_are_those_of_a_sort_of_these_targets() -> None:
+    """The free memory of the targets among some nodes is that of these targets alone."""
+    for seed in range(20):
+        case, rng = tight(seed, "no-new"), Random(seed)
+        nodes = range(len(case.cluster.nodes))
+        room = TargetCapacity(case.state, rng.sample(nodes, max(1, len(nodes) - 1)))
+        for node in nodes:
+            some = frozenset(rng.sample(nodes, rng.randint(0, len(nodes))))
+            part, alone_there = room.among(some), TargetCapacity(case.state, room.members & some)
+            assert room.among(some) is part
+            assert part.members == alone_there.members
+            taken = {i: rng.randrange(8) for i in nodes if i != node and rng.random() < 0.5}
+            for need in (1, 5, 20):
+                found = part.without((node,), need, taken)
+                assert found == alone_there.without((node,), need, taken), (seed, node)
+                assert found[1] == part.total_without((node,), taken)
+            assert part.count_without((node,)) == len(part.members - {node})
+
+
 def test_headroom_of_one_group_requires_proved_n1_of_the_others() -> None:
     """The headroom of a group is 0 if N+1 of another group is not proved by counting."""
     counts = {True: 0, False: 0}

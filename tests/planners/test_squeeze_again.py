@@ -9,6 +9,8 @@ from random import Random
 
 import pytest
 
+from benchmarks.clusters import Shape, allocate
+from iallocator.planners.squeeze.feasibility import Attempt
 from tests.builders import Json, cluster, instance
 from tests.command import plan_of, run
 from tests.seeds import seeds
@@ -160,3 +162,36 @@ def test_squeeze_that_cannot_reach_the_minimum_makes_only_useful_moves(tmp_path:
     first, second = _twice(text_cluster(21), tmp_path, *options)
     assert "not sufficient" in first["groups"][0]["reason"]
     assert _idle(second)
+
+
+def test_continued_moves_are_those_that_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With soft constraints, the plan for the freed nodes continues the attempt that freed them.
+
+    It is the plan of an attempt that makes all moves again.
+    """
+    continued = 0
+    follows = Attempt.follows
+    for seed in seeds(12, 200):
+        rng = Random(seed)
+        shape = Shape(
+            rng.randint(4, 8), rng.choice(("rbd", "drbd")), per_node=rng.randint(2, 5),
+            fullness=rng.choice((0.2, 0.4, 0.6)), crowding=0.3, seed=seed,
+        )  # fmt: skip
+        whole = allocate(shape)
+        for node in whole["nodes"].values():
+            node["tags"] = ["htools:standby:auto", *(["ssd"] if rng.random() < 0.5 else [])]
+        for raw in whole["instances"].values():
+            if rng.random() < 0.4:
+                raw["tags"] = ["iallocator:nodes:should:ssd:0.01"]
+        found: list[bool] = []
+
+        def counted(attempt: Attempt, way: object, found: list[bool] = found) -> bool:
+            found.append(follows(attempt, way))  # type: ignore[arg-type]
+            return found[-1]
+
+        monkeypatch.setattr(Attempt, "follows", counted)
+        plan = plan_of("squeeze", whole, "--drbd")
+        monkeypatch.setattr(Attempt, "follows", lambda attempt, way: False)
+        assert plan_of("squeeze", whole, "--drbd") == plan, seed
+        continued += any(found)
+    assert continued > 2
