@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks import clusters
 from iallocator.commands import COMMANDS
-from tests.builders import allocate, as_bytes, cluster, instance
+from tests.builders import allocate, as_bytes, cluster, instance, rbd
 
 from .imports import Import, imports, package_of, sources
 from .runs import run_with_modules
@@ -125,6 +125,8 @@ def _runs() -> dict[str, set[str]]:
     for template in ("plain", "drbd", "rbd"):
         documents[template] = allocate(cluster(nodes=4), disk_template=template)
     tags = ["iallocator:separate:must:web"]
+    large = {f"large{k}": rbd(f"node{k}", memory=3000) for k in (1, 2, 3)}
+    documents["not N+1 compliant"] = allocate(cluster(nodes=3, memory=4096, instances=large))
     documents["tagged"] = allocate(cluster(nodes=4), tags=tags)
     found = {}
     for name, document in documents.items():

@@ -106,10 +106,9 @@ class BalanceProblem:
         relations: Relations | None = None,
         failures: FailureTolerance | None = None,
         centres: Sequence[float] | None = None,
-        former: BalanceProblem | None = None,
     ) -> None:
         self.state = state
-        self._former = former
+        self._former: BalanceProblem | None = None
         self.losses = None if failures is None else failures.exactly()
         self.centres = centres
         self.failures = failures
@@ -119,6 +118,15 @@ class BalanceProblem:
         self.fixed = fixed
         self.instances = instances
         self.rules = rules
+
+    def after(self, former: BalanceProblem | None) -> BalanceProblem:
+        """Return this problem, which uses the penalties of affinity constraints of `former` as far
+        as they are still valid.
+
+        `former` must have the state and the `scope` of this problem; None: there is none.
+        """
+        self._former = former
+        return self
 
     @cached_property
     def affinity(self) -> AffinityCosts | None:

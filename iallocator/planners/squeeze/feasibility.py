@@ -211,8 +211,8 @@ class Attempt:
             now = rules.while_leaving(self.off)
             self._balancing = BalanceProblem(
                 self.state, aim.scope, self._fixed, instances, now, aim.relations,
-                centres=self._centres, former=self._balancing,
-            )  # fmt: skip
+                centres=self._centres,
+            ).after(self._balancing)  # fmt: skip
             if self._centres is None:  # all phases compute scores relative to the centres of one
                 self._centres = self._balancing.means()
             plan = Descent(self._balancing, aim.limits, aim.progress).run()
@@ -348,14 +348,8 @@ class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
         if not affected:
             return None
         narrow = BalanceProblem(
-            problem.state,
-            problem.scope,
-            problem.fixed,
-            affected,
-            problem.rules,
-            problem.relations,
-            former=problem,
-        )
+            problem.state, problem.scope, problem.fixed, affected, problem.rules, problem.relations
+        ).after(problem)
         best, (least,) = None, objective
         for scored in narrow.scan().lowest(LOOKED_AT, REPAIRS_PER_INSTANCE):
             with problem.state.trial():
