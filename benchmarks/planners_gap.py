@@ -27,7 +27,7 @@ from iallocator.options.settings import Settings
 from iallocator.planners.capacity.capacity import CapacityOptions, FillingRules, compute_capacity
 from iallocator.planners.capacity.site import Size
 from iallocator.planners.plan_limits import StopCriteria
-from iallocator.planners.reboot.drain_plan import RebootOptions
+from iallocator.planners.reboot.options import RebootOptions
 from iallocator.planners.reboot.reboot import plan_reboots
 from iallocator.planners.squeeze.headroom import SqueezeOptions
 from iallocator.planners.squeeze.squeeze import squeeze_cluster

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from iallocator.commands.capacity_options import capacity_options
 from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
 from iallocator.engine import effective_settings, reading_for
-from iallocator.errors import STATUS_INCOMPLETE, UsageError, cut, many, tell
-from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
+from iallocator.errors import STATUS_INCOMPLETE, many, tell
 from iallocator.planners.capacity.capacity import (
     CapacityOptions,
-    FillingExtent,
-    FillingRules,
-    FillingScope,
     compute_capacity,
 )
 from iallocator.planners.capacity.report import capacity_document, key_lines
-from iallocator.planners.capacity.site import Size, largest_sizes, standard_size
-from iallocator.planners.eligible import group_named, nodes_named
 from iallocator.render import TEXT
 from iallocator.render.capacity import allocation_map
 
@@ -27,19 +22,15 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
-    from iallocator.commands.planner_options import Capacity as Settings
     from iallocator.deadline import Deadline
     from iallocator.model.state import State
-    from iallocator.options.settings import Settings as Common
     from iallocator.planners.capacity.capacity import CapacityReport, Run
     from iallocator.planners.capacity.demand import FullForecast
     from iallocator.planners.capacity.fill import FillResult
-    from iallocator.planners.capacity.forecast import Past
     from iallocator.planners.capacity.purchases import Bought
-    from iallocator.sources import Source
     from iallocator.sources.hypothetical import Purchase
 
-__all__ = ["capacity", "capacity_options"]
+__all__ = ["capacity"]
 
 
 def capacity(command: Command, deadline: Deadline) -> Result:
@@ -185,104 +176,6 @@ class Filled(Result):
 
 def _state_of(run: Run) -> Callable[[], State]:
     return lambda: run.state
-
-
-def capacity_options(settings: Settings, tagged: Common, source: Source) -> CapacityOptions:
-    """Return the sizes of instances to count, and how to count them.
-
-    `tagged`: the settings completed from tags. With ``--group``, the function restricts `settings`
-    to the nodes of the group.
-    """
-    if settings.group:
-        group = group_named(source.cluster, settings.group)
-        settings.restrict_allocation_to = [
-            node
-            for node in source.cluster.node_names(group.nodes)
-            if node in (tagged.restrict_allocation_to or [node])
-        ]
-    load = reading_for(settings).load
-    policy = source.policy
-    template = settings.disk_template or _usual_template(settings, source)
-    use = policy.standard.spindles if settings.spindle_use is None else settings.spindle_use
-
-    def chosen(given: tuple[int, ...]) -> Size:
-        disk, memory, cpus, spindles = given
-        return Size(memory, disk, cpus, spindles, template, use, load)
-
-    standard = standard_size(policy, template, use, load)
-    if settings.standard_alloc is not None:
-        standard = chosen(settings.standard_alloc)
-    largest = largest_sizes(policy, template, use, load)
-    if settings.tiered_alloc is not None:
-        largest = [chosen(settings.tiered_alloc)]
-
-    if not TEMPLATES[template].has_disks and settings.behaviour.plans_for_diskless:
-        for one in (standard, *largest):
-            one.disk = 0
-    past: list[Past] = []
-    if settings.replay:
-        from iallocator.commands.earlier_requests import past_requests
-
-        past = past_requests(settings.replay, settings, source.cluster)
-    return CapacityOptions(
-        standard,
-        largest,
-        scope=FillingScope(
-            group=settings.group,
-            allowed=settings.restrict_allocation_to,
-            offline=settings.offline,
-            accept_errors=settings.accept_existing_errors,
-            independent=settings.independent_groups,
-        ),
-        rules=FillingRules(
-            n1=tagged.n1 if tagged.says("n1", "no_capacity_checks") else "",
-            ignore_soft=tagged.ignore_soft_errors,
-            n1_of={i: own.n1 for i, own in tagged.by_group.items() if "n1" in own.origins},
-            soft_of={i: own.ignore_soft_errors for i, own in tagged.by_group.items()},
-            max_cpu=settings.max_cpu,
-            min_disk=settings.min_disk,
-            behaviour=settings.behaviour,
-        ),
-        extent=FillingExtent(
-            limit=settings.max_length,
-            seconds=settings.planning_seconds,
-            searches=settings.searches,
-            thoroughness=settings.thoroughness,
-        ),
-        tag_prefix=settings.tag_prefix,
-        past=past,
-    )
-
-
-def _usual_template(settings: Settings, source: Source) -> str:
-    """Return the disk template of the instances to count if no option names one.
-
-    With ``--compat hail``, it is the first template of the policy. Otherwise, diskless is the last
-    choice, because the default policy of htools begins with it. If the policy begins with diskless,
-    drbd is preferred if some group has two usable nodes, then plain, then the order of the policy.
-    Unknown templates of the policy are left out.
-
-    Raises
-    ------
-    UsageError
-        If the policy has no template that is known.
-    """
-    templates = [one for one in source.policy.templates if one in TEMPLATES]
-    if not templates:
-        names = f" but {', '.join(map(cut, source.policy.templates))}" * bool(
-            source.policy.templates
-        )
-        raise UsageError(f"the policy has no disk templates{names}: expected --disk-template")
-    if not settings.behaviour.plans_for_diskless or TEMPLATES[templates[0]].has_disks:
-        return templates[0]
-    nodes, words = source.cluster.nodes, settings.restrict_allocation_to
-    allowed = nodes_named(source.cluster, words, "--restrict-allocation-to") if words else ()
-    pairs = any(
-        sum(nodes[i].online and (not allowed or nodes[i].name in allowed) for i in group.nodes) > 1
-        for group in source.cluster.groups
-    )
-    wanted = (*([DRBD] if pairs else []), PLAIN, *templates[1:])
-    return next((one for one in wanted if one in templates), DISKLESS)
 
 
 def _say_filling(kind: str, filling: FillResult) -> None:

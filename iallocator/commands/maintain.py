@@ -16,7 +16,7 @@ from iallocator.planners.reboot.campaign import (
     CampaignResult,
     plan_campaign,
 )
-from iallocator.planners.reboot.drain_plan import IGNORED, MOVED, SKIPPED, RebootOptions
+from iallocator.planners.reboot.options import IGNORED, MOVED, SKIPPED, RebootOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from time import time
 
 from iallocator.calls.call import SYSLOG
 from iallocator.calls.history import logged_calls
-from iallocator.commands.capacity import capacity_options
+from iallocator.commands.capacity_options import capacity_options
 from iallocator.commands.command import Result, enforced_relations
 from iallocator.commands.made_moves import day_of_moves
 from iallocator.commands.planner_options import LOADS_FOLDER, WATCH_FOLDER

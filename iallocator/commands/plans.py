@@ -220,7 +220,7 @@ def _pacemaker_strategy(settings: Settings) -> str:
 
 def reboot(command: Command, deadline: Deadline) -> PlanResult:
     """Plan which nodes can be rebooted together, and the moves around each group of nodes."""
-    from iallocator.planners.reboot.drain_plan import IGNORED, MOVED, SKIPPED, RebootOptions
+    from iallocator.planners.reboot.options import IGNORED, MOVED, SKIPPED, RebootOptions
     from iallocator.planners.reboot.reboot import plan_reboots
 
     own = command.settings

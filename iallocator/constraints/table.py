@@ -483,11 +483,13 @@ class InstancePolicy(PlacementConstraint):
         On a node with exclusive storage, the policy limits the spindles of the disks, otherwise
         ``spindle_use``. The words include amounts, unless `brief`.
         """
+        node = cluster.nodes[index]
+        if not node.group.policy.rejects(instance, node.exclusive_storage):
+            return ""
+        if brief:
+            return f"the policy of group {node.group.name} rejects an instance of this kind or size"
         from iallocator.constraints.words import policy_breach
 
-        node = cluster.nodes[index]
-        if brief and node.group.policy.rejects(instance, node.exclusive_storage):
-            return f"the policy of group {node.group.name} rejects an instance of this kind or size"
         return policy_breach(node.group.policy, instance, node.exclusive_storage)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from iallocator.model.cluster import Cluster
     from iallocator.model.policy import Policy
+    from iallocator.model.state import State
     from iallocator.options.settings import Settings
     from iallocator.sources.text import TextCluster
     from iallocator.wire.fields import Raw
@@ -55,9 +56,11 @@ class Source:
     document:
         The captured document, if the cluster comes from one; its request is ignored. For a running
         cluster, the document that Ganeti would write, without a request.
+    state:
+        The placement of all instances, if it has been computed already; else None.
     """
 
-    __slots__ = ("cluster", "document", "master", "policy")
+    __slots__ = ("cluster", "document", "master", "policy", "state")
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Source:
         self.policy = policy
         self.master = master
         self.document = document
+        self.state: State | None = None
 
 
 def load(

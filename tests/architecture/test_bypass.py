@@ -149,7 +149,7 @@ MAY_READ = {
     "ganeti.opcodes": "opcodes that add and remove tags",
     "ganeti.jobs": "entries of a transition that add and remove tags",
     "ganeti.commands": "commands that add and remove tags",
-    "planners.reboot.reboot": "an option names tags of nodes",
+    "planners.reboot.options": "an option names tags of nodes",
     "documents.overview": "lists the tags of the cluster, of groups and of instances",
     "documents.lists": "a column of that name",
     "documents.cluster_facts": "lists the tags of nodes and of instances for pages",

@@ -42,7 +42,7 @@ from iallocator.planners.intergroup.redistribute import redistribute
 from iallocator.planners.place.place import place_anew
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.planners.quality import Quality
-from iallocator.planners.reboot.drain_plan import RebootOptions
+from iallocator.planners.reboot.options import RebootOptions
 from iallocator.planners.reboot.reboot import plan_reboots
 from iallocator.planners.result import PlanResult
 from iallocator.planners.squeeze.headroom import SqueezeOptions

@@ -22,7 +22,8 @@ from benchmarks.planners_gap import (
 )
 from iallocator.options.settings import Settings
 from iallocator.planners.reboot import drain_plan
-from iallocator.planners.reboot.drain_plan import DrainPlanner, RebootContext, RebootOptions
+from iallocator.planners.reboot.drain_plan import DrainPlanner, RebootContext
+from iallocator.planners.reboot.options import RebootOptions
 from iallocator.planners.reboot.reboot import plan_reboots
 from iallocator.sources.text import read_text
 from iallocator.wire.reading import Reading

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_LOADED", "Given", "adjust", "cluster_score", "decimal", "domain", "group_of",
-    "instance_list", "load", "node_list", "options_of", "policy_text", "save", "saved_text",
-    "scores", "settings_of", "silently", "split_instances", "table", "warn", "write",
+    "initial_state", "instance_list", "load", "node_list", "options_of", "policy_text", "save",
+    "saved_text", "scores", "settings_of", "silently", "split_instances", "table", "warn", "write",
 ]  # fmt: skip
 
 NOT_LOADED = "Error: failed to load data, aborting: "
@@ -211,8 +211,15 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
 
         measure(cluster, settings)
     if given.warns:
-        warn(cluster, in_order)
+        source.state = warn(cluster, in_order)
     return source
+
+
+def initial_state(given: Given, source: Source) -> State:
+    """Return the placement of all instances; call it once, after `adjust`."""
+    if source.state is None or given.offline:  # counts of locations depend on offline nodes
+        return State(source.cluster)
+    return source.state
 
 
 def _read_as_hail(document: Raw) -> Cluster:
@@ -323,8 +330,11 @@ def _reason(error: IallocatorError, settings: Settings, raw: bytes) -> str:
     return str(error)
 
 
-def warn(cluster: Cluster, in_order: bool = False) -> None:
-    """Report the nodes with inconsistent data on stderr, by the sums that htools compare."""
+def warn(cluster: Cluster, in_order: bool = False) -> State:
+    """Report the nodes with inconsistent data on stderr, by the sums that htools compare.
+
+    Return the placement of all instances.
+    """
     state = State(cluster)
     warnings = []
     for node in cluster.nodes[:: -1 if in_order else 1]:
@@ -338,6 +348,7 @@ def warn(cluster: Cluster, in_order: bool = False) -> None:
             )
     if warnings:
         say("\n".join(["Warning: cluster has inconsistent data:", *warnings, ""]))
+    return state
 
 
 def domain(cluster: Cluster) -> str:

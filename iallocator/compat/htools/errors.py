@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["NamedError", "OptionError", "OptionValueError", "ProgramError"]
+__all__ = ["NO_CAPACITY", "NamedError", "OptionError", "OptionValueError", "ProgramError"]
+
+NO_CAPACITY = "Error: Not enough capacity to move {}"
+"""The message of hroller if instances of a kind do not fit on other nodes."""
 
 
 class ProgramError(Exception):

@@ -14,6 +14,7 @@ from iallocator.compat.htools.backend import (
     decimal,
     domain,
     group_of,
+    initial_state,
     instance_list,
     load,
     node_list,
@@ -33,7 +34,6 @@ from iallocator.errors import say
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
 from iallocator.model.moves import DRBD_FAILOVER, REPLACE_SECONDARY
-from iallocator.model.state import State
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.sources import load as load_source
 from iallocator.units import LEAST_FIXED, MOST_FIXED
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.moves import Move
+    from iallocator.model.state import State
     from iallocator.planners.result import PlanResult
 
 __all__ = [
@@ -105,7 +106,7 @@ def run(given: Given) -> int:
     end = domain(cluster)
     if end and loud > 1:
         print(f"Note: Stripping common suffix of '{end}' from names")
-    before = State(cluster)
+    before = initial_state(given, source)
     if given.save is not None:
         save(f"{given.save}.original", source, before)
         say(f"The cluster state before balancing has been written to file '{given.save}.original'")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from iallocator.commands.planner_options import Check
-from iallocator.compat.htools.backend import adjust, decimal, load, options_of
+from iallocator.compat.htools.backend import (
+    adjust,
+    decimal,
+    initial_state,
+    load,
+    options_of,
+    settings_of,
+)
 from iallocator.deadline import Deadline
 from iallocator.documents.checkup import HCHECK_KEYS, Checkup
-from iallocator.model.state import State
+from iallocator.options.settings import Settings
 from iallocator.planners.check.health import examine
 
 TYPE_CHECKING = False
@@ -29,22 +35,23 @@ HCHECK_WORDS = {
 
 def run(given: Given) -> int:
     """Print the problems, now and after balancing; return the exit status: 1 with a problem."""
-    own = Check()
-    source = load(given, own)
+    source = load(given, Settings())
     adjust(given, source.cluster)
-    options_of(given, own)
-    own.all_groups = True
     cluster = source.cluster
-    before = State(cluster)
     checks = not given.no_capacity_checks
-    now = examine(before, "strict" if checks else "off", own.min_disk, None, Deadline(None), {})
+    mode, min_disk = "strict" if checks else "off", given.min_disk or 0.0
+    now = examine(initial_state(given, source), mode, min_disk, None, Deadline(None), {})
     checkup = Checkup(now, now, 0, checks)
     if checkup.hcheck_needs and not given.no_simulation:
+        from iallocator.commands.planner_options import Check
         from iallocator.commands.plans import balanced
 
+        own = Check()
+        settings_of(given, own)
+        options_of(given, own)
+        own.all_groups = True
         done = balanced(cluster, own, own, Deadline(None), False)
-        mode = "strict" if checks else "off"
-        then = examine(done.after(), mode, own.min_disk, None, Deadline(None), {})
+        then = examine(done.after(), mode, min_disk, None, Deadline(None), {})
         checkup = Checkup(now, then, len(done.moves), checks)
     if given.machine_readable:
         print("\n".join(checkup.hcheck_lines(cluster.groups)))

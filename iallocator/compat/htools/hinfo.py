@@ -7,6 +7,7 @@ from iallocator.compat.htools.backend import (
     cluster_score,
     decimal,
     domain,
+    initial_state,
     instance_list,
     load,
     node_list,
@@ -17,7 +18,6 @@ from iallocator.compat.htools.backend import (
 )
 from iallocator.documents.overview import bad_items, group_overviews
 from iallocator.errors import many, say
-from iallocator.model.state import State
 from iallocator.options.settings import Settings
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ def run(given: Given) -> int:
     if loud > 2:
         print(f"Loaded cluster ipolicy: {policy_text(source.policy)}")
     adjust(given, cluster)
-    state = State(cluster)
+    state = initial_state(given, source)
     every = range(len(cluster.nodes))
     if not cluster.instances and loud > 1:
         print("Cluster is empty.")

@@ -10,37 +10,32 @@ from __future__ import annotations
 
 from _bisect import bisect_left
 
-from iallocator.commands.planner_options import Reboot
-from iallocator.compat.htools.backend import adjust, load, saved_text, write
-from iallocator.compat.htools.errors import ProgramError
-from iallocator.deadline import Deadline
+from iallocator.compat.htools.backend import adjust, initial_state, load, saved_text, write
+from iallocator.compat.htools.errors import NO_CAPACITY, ProgramError
 from iallocator.errors import say
 from iallocator.model.moves import Move
+from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
+from iallocator.options.settings import Settings
 from iallocator.placement.limit_policy import ALL_FORCED
 from iallocator.placement.move_limits import MoveLimits
-from iallocator.planners.reboot.drain_plan import (
+from iallocator.planners.reboot.options import (
     IGNORED,
     MOVED,
     SKIPPED,
-    DrainPlanner,
-    RebootContext,
     RebootOptions,
+    nodes_to_reboot,
 )
-from iallocator.planners.reboot.reboot import nodes_to_reboot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from iallocator.compat.htools.backend import Given
+    from iallocator.compat.htools.draining import Part
     from iallocator.model.cluster import Cluster
     from iallocator.model.holdings import Row
     from iallocator.model.instance import Instance
-    from iallocator.options.settings import Settings
-
-    Part = tuple[list[int], list[Move]]
-    """Nodes that are drained together, and the moves off them."""
 
     Graph = Sequence[Sequence[int]]
 
@@ -52,13 +47,10 @@ HEURISTICS = ("Dcolor", "Dsatur", "LF")
 NODES_AT_ONCE = 16
 """The number of possible targets of an instance that are checked at once."""
 
-NO_CAPACITY = "Not enough capacity to move {}"
-"""The reason if instances of a kind do not fit on other nodes."""
-
 
 def run(given: Given) -> int:
     """Print the groups of nodes; return the exit status: 1 if not all nodes can be rebooted."""
-    own = Reboot()
+    own = Settings()
     source = load(given, own, in_order=True)
     cluster = source.cluster
     if not source.master:
@@ -97,7 +89,8 @@ def run(given: Given) -> int:
     classes, lines = _classes(given, cluster, nodes)
     if given.loudness > 2:
         print(lines.pop(0))
-    drained = _parts(cluster, classes, own, wanted, bool(given.print_moves))
+    state = initial_state(given, source)
+    drained = _parts(state, classes, own, wanted, bool(given.print_moves))
     for line in lines:
         print(line)
     master = next((node.index for node in cluster.nodes if node.name == source.master), -1)
@@ -117,7 +110,7 @@ def run(given: Given) -> int:
 
 
 def _parts(
-    cluster: Cluster,
+    state: State,
     classes: Iterable[Sequence[int]],
     settings: Settings,
     options: RebootOptions,
@@ -135,73 +128,36 @@ def _parts(
     ProgramError
         If the instances of a single node do not fit on other nodes.
     """
-    single, mirrored = (
-        NO_CAPACITY.format(what) for what in ("non-redundant instances", "secondaries")
-    )
-    context = RebootContext(cluster, settings, Deadline(None))
-    alone = DrainPlanner(context, options.replace(evacuate=False))
-    tagged = any(one.exclusion and not one.needs_secondary for one in cluster.instances)
-    if tagged or options.single == IGNORED:
-        drained = [part for nodes in classes for part in _drainable(alone, nodes, single)]
-        parts = [(part, alone.plan(part).moves) for part in drained]
+    cluster = state.cluster
+    if options.single == IGNORED:
+        parts: list[Part] = [([*nodes], []) for nodes in classes if nodes]
+    elif any(one.exclusion and not one.needs_secondary for one in cluster.instances):
+        from iallocator.compat.htools.draining import drained
+
+        parts = drained(cluster, classes, settings, options)
     else:
-        parts = [part for nodes in classes for part in _first_fit(context, nodes, single)]
-    if not options.evacuate:
-        return parts if with_moves else [(part, []) for part, _ in parts]
-    smaller: list[Part] = []
-    emptied = [
-        _emptied(RebootContext(cluster, settings, Deadline(None)), part, moves)
-        for part, moves in parts
-    ]
-    for context, (part, moves) in zip(emptied, parts):
-        planner = DrainPlanner(context, options.replace(single=IGNORED))
-        for some in _drainable(planner, part, mirrored):
-            listed = [*moves, *planner.plan(some).moves] if with_moves else []
-            smaller.append((some, listed))
-    return smaller
+        parts = [part for nodes in classes for part in _first_fit(state, nodes)]
+    if options.evacuate:
+        from iallocator.compat.htools.draining import evacuated
+
+        return evacuated(cluster, parts, settings, options, with_moves)
+    return parts if with_moves else [(part, []) for part, _ in parts]
 
 
-def _emptied(
-    context: RebootContext, nodes: Collection[int], moves: Iterable[Move]
-) -> RebootContext:
-    """Make `moves`, fail over the instances with a primary among `nodes`, and return `context`.
-
-    Instances also fail over to secondaries among `nodes`.
-
-    Raises
-    ------
-    ProgramError
-        If a secondary lacks capacity.
-    """
-    cluster, state = context.cluster, context.state
-    for move in moves:
-        move.apply(state)
-    for instance in cluster.instances:
-        present = instance.nodes
-        if len(present) < 2 or present[0] not in nodes or instance.forthcoming:
-            continue
-        failover = Move(instance, present, present[::-1])
-        evaluator = context.evaluator(cluster.nodes[present[1]].group).for_steps()
-        if evaluator.check(failover, n1=False) is not None:
-            raise ProgramError("Error: Failed to migrate instances off nodes")
-        failover.apply(state)
-    return context
-
-
-def _first_fit(context: RebootContext, nodes: Sequence[int], obstacle: str) -> list[Part]:
+def _first_fit(state: State, nodes: Sequence[int]) -> list[Part]:
     """Divide `nodes` into parts that can be drained; each node is in the first possible part.
 
-    For instances without exclusion tags, this is faster than `_drainable`, and closer to hroller: a
-    part keeps the moves off its nodes while further nodes are tried. Instances leave a node in the
-    reverse order of their arrival, before its own instances.
+    For instances without exclusion tags, this is faster than `draining.drained`, and closer to
+    hroller: a part keeps the moves off its nodes while further nodes are tried. Instances leave a
+    node in the reverse order of their arrival, before its own instances.
 
     Raises
     ------
     ProgramError
-        If a node cannot be drained alone, with the reason `obstacle`.
+        If a node cannot be drained alone.
     """
-    state, cluster = context.state, context.cluster
-    limits = MoveLimits(state, context.kernels.fixed, ALL_FORCED)
+    cluster = state.cluster
+    limits = MoveLimits(state, Capacities(cluster.nodes), ALL_FORCED)
     own: list[list[Instance]] = [[] for _ in cluster.nodes]
     for one in reversed(cluster.instances):
         if not (one.needs_secondary or one.forthcoming):
@@ -239,7 +195,7 @@ def _first_fit(context: RebootContext, nodes: Sequence[int], obstacle: str) -> l
                     arrived.setdefault(target, []).append(one)
                 part.append(index)
         if not part:
-            raise ProgramError(f"Error: {obstacle}")
+            raise ProgramError(NO_CAPACITY.format("non-redundant instances"))
         moves = [Move(one, one.nodes, (where[one.name],)) for index in part for one in own[index]]
         parts.append((part, moves))
         drained = set(part)
@@ -401,28 +357,6 @@ def _first_targets(
             state.place(one, (others[position],))
             targets.append(others[position])
     return targets
-
-
-def _drainable(planner: DrainPlanner, nodes: Sequence[int], obstacle: str) -> list[list[int]]:
-    """Divide `nodes` into parts that `planner` can drain; each node is in the first possible part.
-
-    Raises
-    ------
-    ProgramError
-        If a node cannot be drained alone, with the reason `obstacle`.
-    """
-    parts: list[list[int]] = []
-    rest = list(nodes)
-    while rest:
-        part: list[int] = []
-        for index in rest:
-            if not planner.plan([*part, index]).reason:
-                part.append(index)
-        if not part:
-            raise ProgramError(f"Error: {obstacle}")
-        parts.append(part)
-        rest = [index for index in rest if index not in part]
-    return parts
 
 
 def _classes(

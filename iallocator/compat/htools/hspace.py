@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.commands.capacity import capacity_options
+from iallocator.commands.capacity_options import capacity_options
 from iallocator.commands.planner_options import Capacity
 from iallocator.compat.htools.backend import (
     adjust,

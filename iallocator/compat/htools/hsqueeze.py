@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from iallocator.commands.planner_options import Squeeze
-from iallocator.compat.htools.backend import domain, load, save, write
+from iallocator.compat.htools.backend import domain, initial_state, load, save, settings_of, write
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
 from iallocator.errors import say
 from iallocator.model.moves import replay
 from iallocator.model.state import State
+from iallocator.options.settings import Settings
 from iallocator.planners.plan_limits import StopCriteria
-from iallocator.planners.squeeze.headroom import MOVE_SHARED, SqueezeOptions
-from iallocator.planners.squeeze.result import SqueezeResult
-from iallocator.planners.squeeze.squeeze import squeeze_cluster
+from iallocator.planners.squeeze.headroom import MOVE_SHARED, Headroom, SqueezeOptions
 from iallocator.tags.standby import is_standby
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
-    from iallocator.model.cluster import Cluster
-    from iallocator.model.policy import Policy
+    from iallocator.planners.squeeze.result import SqueezeResult
     from iallocator.sources import Source
 
 __all__ = ["run"]
@@ -39,37 +36,31 @@ STANDBY_AUTO_TAG = "htools:standby:auto"
 
 def run(given: Given) -> int:
     """Print the nodes to power down or on; return the exit status."""
-    own = Squeeze()
-    source = load(given, own)
+    source = load(given, Settings())
     cluster = source.cluster
+    state = initial_state(given, source)
+    down, up = candidates(state, source.master)
     if given.verbose:
-        down, up = candidates(State(cluster), source.master)
         print(f"Offline candidates: {','.join(down)}")
         print(f"Online candidates: {','.join(up)}")
-    target, minimal = given.target_resources, given.minimal_resources
-    wanted = SqueezeOptions(
-        StopCriteria(min_gain=0.0, deadline=Deadline(None)),
-        own,
-        target=own.target_resources if target is None else target,
-        minimal=own.minimal_resources if minimal is None else minimal,
-        master=source.master,
-        kinds=MOVE_SHARED,
-    )
-    done = _squeeze(cluster, source.policy, wanted)
+    minimal = SqueezeOptions.minimal if given.minimal_resources is None else given.minimal_resources
+    reserve = Headroom(source.policy.standard, minimal)
+    short = any(reserve.missing(state, group.nodes) for group in cluster.groups)
+    done = _squeeze(given, source, minimal) if down or short else None
     if given.save is not None:
-        _save(given.save, "original", "before hsqueeze run", source, done.before)
-    names = switched(done)
-    action = "online" if done.aim == "online" else done.action
+        _save(given.save, "original", "before hsqueeze run", source, done.before if done else state)
+    names = switched(done) if done else []
+    action = "none" if done is None else "online" if done.aim == "online" else done.action
     if not given.no_headers:
         print(HSQUEEZE_TITLES[action])
     if names:
         print("\n".join(names))
-    if done.shortages and given.verbose:
+    if done and done.shortages and given.verbose:
         print("Onlining all nodes will not yield enough capacity")
     if given.print_commands is not None:
         from iallocator.compat.htools.hbal import shell_script, spread
 
-        lines = _commands(done)
+        lines = _commands(done) if done else NOTHING_COMMAND
         if given.print_commands is True:
             print("\nCommands to run:")
             print("\n".join(f"  {line}" for line in spread(lines)))
@@ -84,32 +75,48 @@ def run(given: Given) -> int:
         raise ProgramError("Error: hsqueeze: Execution of commands possible only on LUXI")
     if given.save is not None:
         what = {"offline": "run", "online": "expansion", "none": "doing nothing"}[action]
+        moment = f"after hsqueeze {what}"
+        if done is None:
+            _save(given.save, "squeezed", moment, source, state)
+            return 0
         with done.switched():  # htools save the cluster before it is tagged
             after = State(cluster)
             replay(after, done.moves)
-            _save(given.save, "squeezed", f"after hsqueeze {what}", source, after)
+            _save(given.save, "squeezed", moment, source, after)
     return 0
 
 
-def _squeeze(cluster: Cluster, policy: Policy, options: SqueezeOptions) -> SqueezeResult:
+def _squeeze(given: Given, source: Source, minimal: float) -> SqueezeResult:
     """Return the plan of `squeeze` for all groups together, as hsqueeze plans.
 
     If this plan moves an instance to another group, return the plan that keeps instances in their
     groups: Ganeti rejects moves between groups.
     """
-    if not cluster.nodes:
-        return SqueezeResult(cluster)
+    from iallocator.commands.planner_options import Squeeze
+    from iallocator.planners.squeeze.squeeze import squeeze_cluster
+
+    own = Squeeze()
+    settings_of(given, own)
+    cluster, target = source.cluster, given.target_resources
+    options = SqueezeOptions(
+        StopCriteria(min_gain=0.0, deadline=Deadline(None)),
+        own,
+        target=SqueezeOptions.target if target is None else target,
+        minimal=minimal,
+        master=source.master,
+        kinds=MOVE_SHARED,
+    )
     homes = [node.group for node in cluster.nodes]
     if len(set(homes)) > 1:
         cluster.regroup([homes[0]] * len(homes))
         try:
-            done = squeeze_cluster(cluster, policy, options)
+            done = squeeze_cluster(cluster, source.policy, options)
         finally:
             cluster.regroup(homes)
         moves = ({homes[index] for index in (*m.before, *m.after)} for m in done.moves)
         if all(len(groups) == 1 for groups in moves):
             return done
-    return squeeze_cluster(cluster, policy, options)
+    return squeeze_cluster(cluster, source.policy, options)
 
 
 def _save(path: str, ending: str, moment: str, source: Source, state: State) -> None:

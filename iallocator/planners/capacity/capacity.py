@@ -435,7 +435,7 @@ class _Computation:
     def _filled(self, kind: str, sizes: Sequence[Size], deadline: Deadline) -> Run:
         """Fill the initial state with instances of `sizes` until `deadline`; return the result."""
         wants, report = self._wants, self._report
-        state = State(self._cluster)
+        state = report.before.copy()
         site = self._site(state)
 
         def watch(filling: FillResult) -> str:
@@ -504,7 +504,7 @@ class _Computation:
 
     def _state_of(self, filling: FillResult) -> State:
         """Return the state with the instances of `filling`."""
-        state = State(self._cluster)
+        state = self._report.before.copy()
         for allocation in filling.placed:
             state.place(allocation.instance, allocation.nodes)
         return state
@@ -530,7 +530,7 @@ class _Computation:
         Return an upper bound of the number of instances of one size; None: unknown.
         """
         limit = self._wants.extent.limit
-        site = self._site(State(self._cluster), exact=True)
+        site = self._site(self._report.before.copy(), exact=True)
         first = site.newcomer(sizes[0], 0, self._names(0))
         if not site.n1.tolerated(first):  # more instances cannot make a failure tolerated
             spent = any(one.rules.effort.spent for one, _ in site.n1.required(first))
@@ -590,7 +590,7 @@ class _Computation:
 
         A failure counts if it is tolerated without new instances, and must stay so.
         """
-        site = self._site(State(self._cluster))
+        site = self._site(self._report.before.copy())
         first = site.newcomer(size, 0, self._names(0))
         failing = {
             failure: tolerance

@@ -17,11 +17,11 @@ from iallocator.model.state import State
 from iallocator.options.settings import WORK_SECONDS
 from iallocator.options.values import for_node
 from iallocator.planners.power_state import AssumedMoves
+from iallocator.planners.reboot.options import chosen_nodes
 from iallocator.planners.reboot.reboot import (
     NOTHING_REBOOTED,
     RebootGroup,
     RebootResult,
-    chosen_nodes,
     plan_reboots,
     shortfalls,
 )
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.planners.plan import PlanEntry
     from iallocator.planners.plan_limits import PlanLimits
-    from iallocator.planners.reboot.drain_plan import RebootOptions
+    from iallocator.planners.reboot.options import RebootOptions
 
     Balance = Callable[[Sequence[str]], Sequence[PlanEntry]]
     """Returns the moves that balance the node groups with these uuids."""

@@ -41,6 +41,7 @@ from iallocator.placement.moves import move_anywhere, move_secondary
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.power_state import Switched
 from iallocator.planners.reboot.drain_search import DrainSearch
+from iallocator.planners.reboot.options import IGNORED
 from iallocator.tolerances import AMOUNT_TOLERANCE
 
 TYPE_CHECKING = False
@@ -55,17 +56,11 @@ if TYPE_CHECKING:
     from iallocator.options.settings import Settings
     from iallocator.placement.evaluator import Evaluator
     from iallocator.placement.results import MoveResult
+    from iallocator.planners.reboot.options import RebootOptions
 
     Steps = list[ElementaryMove]
 
-__all__ = [
-    "IGNORED", "MOVED", "SKIPPED", "DrainPlan", "DrainPlanner", "RebootContext", "RebootOptions",
-    "way_back",
-]  # fmt: skip
-
-MOVED = "moved"
-SKIPPED = "skipped"
-IGNORED = "ignored"
+__all__ = ["DrainPlan", "DrainPlanner", "RebootContext", "way_back"]
 
 MOST_MOVES_CHECKED = 40
 """The largest number of leaving instances for which N+1 is checked after each move."""
@@ -88,61 +83,6 @@ MANY_NODES = 150
 
 OPTIMAL_DRAIN_FACTOR = 100
 """The factor of `MOVES_TRIED` and `ALL_TRIES` with `RebootOptions.optimal`."""
-
-
-class RebootOptions(ValueObject):
-    """Options of a rolling reboot.
-
-    Attributes
-    ----------
-    down:
-        Whether all instances are shut down before the reboots.
-    evacuate:
-        Whether instances also leave nodes that are their secondary.
-    single:
-        What happens to instances that have no secondary. `MOVED`: the instances move to other
-        nodes. `SKIPPED`: nodes with such instances are not rebooted. `IGNORED`: the instances stop
-        with their node.
-    node_tags:
-        Only nodes with one of these tags are rebooted; () for all nodes.
-    group:
-        Name or uuid of the only node group to reboot; "" for all groups.
-    master:
-        Name of the master node, which is rebooted last; "" if it is not known.
-    first_only:
-        Whether only the first group of nodes is planned.
-    done:
-        Names of nodes that have been rebooted already.
-    only:
-        Names of the only nodes to reboot; () for all nodes.
-    most:
-        The largest number of nodes in a group; 0 for any number.
-    stays:
-        Whether to plan without checking that instances can return.
-    force:
-        Whether to plan without knowing the master node.
-    optimal:
-        Whether to search longer for the fewest groups and a proof.
-    trusting:
-        Whether failovers to secondaries, returns and N+1 are not checked. Then only instances
-        without a secondary move, running or stopped; with `evacuate`, all instances, and failovers
-        need the memory of the instance.
-    """
-
-    down: bool = False
-    evacuate: bool = False
-    single: str = MOVED
-    node_tags: Collection[str] = ()
-    group: str = ""
-    master: str = ""
-    first_only: bool = False
-    done: Collection[str] = ()
-    only: Collection[str] = ()
-    most: int = 0
-    stays: bool = False
-    force: bool = False
-    optimal: bool = False
-    trusting: bool = False
 
 
 class RebootContext(Context):

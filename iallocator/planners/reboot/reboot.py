@@ -8,17 +8,16 @@ from iallocator.ganeti.jobs import job_sets
 from iallocator.light import copy
 from iallocator.model.state import State
 from iallocator.names import whole_name
-from iallocator.planners.eligible import group_named
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.quality import GROUPS_MEASURE
 from iallocator.planners.reboot.drain_plan import (
     OPTIMAL_DRAIN_FACTOR,
-    SKIPPED,
     DrainPlanner,
     RebootContext,
     way_back,
 )
 from iallocator.planners.reboot.grouping import Grouping
+from iallocator.planners.reboot.options import nodes_to_reboot
 from iallocator.planners.result import PlanResult
 from iallocator.transition.assemble import Round, transition_of_rounds
 from iallocator.transition.requirements import demands_of
@@ -31,17 +30,16 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
-    from iallocator.model.cluster import Cluster, Node
+    from iallocator.model.cluster import Cluster
     from iallocator.options.settings import Settings
-    from iallocator.planners.reboot.drain_plan import DrainPlan, RebootOptions
+    from iallocator.planners.reboot.drain_plan import DrainPlan
+    from iallocator.planners.reboot.options import RebootOptions
     from iallocator.planners.verify import Problem
     from iallocator.transition.transition import Transition
 
 __all__ = [
     "RebootGroup",
     "RebootResult",
-    "chosen_nodes",
-    "nodes_to_reboot",
     "plan_reboots",
     "shortfalls",
 ]
@@ -294,32 +292,3 @@ def shortfalls(cluster: Cluster, left: Mapping[int, str]) -> list[str]:
         return [f"{names[0]} is not rebooted: {next(iter(left.values()))}"]
     some = ", ".join(names) + ", ..." * (len(left) > MOST_NAMES)
     return [f"{len(left)} nodes are not rebooted: {some}"]
-
-
-def nodes_to_reboot(cluster: Cluster, options: RebootOptions) -> list[Node]:
-    """Return the nodes to reboot: the online nodes that `options` do not exclude."""
-    return [node for node in chosen_nodes(cluster, options) if node.online]
-
-
-def chosen_nodes(cluster: Cluster, options: RebootOptions) -> list[Node]:
-    """Return the nodes that `options` do not exclude, online or not."""
-    if options.group:
-        group_named(cluster, options.group)
-    known = [node.name for node in cluster.nodes]
-    done = {whole_name(name, known, "--done", "node") for name in options.done}
-    only = {whole_name(name, known, "--only", "node") for name in options.only}
-    alone = {
-        index
-        for instance in cluster.instances
-        for index in instance.nodes
-        if not instance.needs_secondary
-    }
-    return [
-        node
-        for node in cluster.nodes
-        if node.name not in done
-        and (not only or node.name in only)
-        and (not options.group or options.group in (node.group.name, node.group.uuid))
-        and (not options.node_tags or not set(options.node_tags).isdisjoint(node.tags))
-        and not (options.single == SKIPPED and node.index in alone)
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iallocator.ganeti.commands import job_sets_of_steps, script
 from iallocator.light import copy
 from iallocator.model.moves import replay
 from iallocator.model.state import State
@@ -248,8 +249,6 @@ class SqueezeResult(GroupPlans):
     def document(self) -> Json:
         """Return the plan as plain data, with the nodes to switch, but without the transition."""
         names = self.cluster.node_names
-        from iallocator.ganeti.commands import job_sets_of_steps, script
-
         lines = [line.strip() for line in script(self.cluster, job_sets_of_steps(self.transition))]
         return super().document() | {
             "action": self.action,
