@@ -231,7 +231,8 @@ class Evacuation:
             ]
             if state.access is not None:
                 free = state.access.free[index]
-                left += [free.get(pool, inf) - 1 for pool in self.pools]
+                # A full pool rejects only instances that need space in it
+                left += [max(0, free.get(pool, inf) - 1) for pool in self.pools]
             self.others[index] = tuple(left)
 
     def item(self, node: int, members: Sequence[Instance]) -> Item:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Json, allocate, cluster, instance
+from tests.builders import Json, allocate, allocate_rbd, cluster, instance, rbd
 from tests.command import json_of, plan_of, respond
 from tests.seeds import seeds
 
@@ -314,3 +314,18 @@ def test_instance_restarts_on_a_node_without_the_default_volume_group() -> None:
     request = allocate(document, memory=1000, disk_template="diskless", restrict=["node2"])
     answer = respond(request)
     assert answer["result"] == ["node2"], answer["info"]
+
+
+def test_full_volume_group_rejects_no_instance_without_disks_in_it() -> None:
+    """A node with a full volume group can restart instances on shared storage.
+
+    Three instances of 1000 MiB must restart on two nodes. Only an exact search finds how.
+    """
+    for free in (4000, 1, 0):
+        held = {f"i{k}": rbd("node1", memory=1000) for k in range(3)}
+        document = cluster(3, memory=8000, instances=held)
+        for name, memory in (("node2", 2250), ("node3", 1060)):
+            document["nodes"][name].update(total_memory=memory, free_memory=memory)
+        for raw in document["nodes"].values():
+            raw["volume_groups"] = [{"name": "lvm"}, {"name": "fast", "total": 4000, "free": free}]
+        assert respond(allocate_rbd(document, memory=100))["result"] == ["node2"], free
