@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance, Pool
     from iallocator.wire.fields import Raw
 
+    Draws = tuple[tuple[Pool, int], ...]
+    """Pools with the MiB that an instance takes in each."""
+
     Sizes = dict[Pool, tuple[int | None, int | None]]
     """Pool -> its total and free MiB; None for an unknown amount."""
 
@@ -193,22 +196,24 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
 
 def _set_pools(cluster: Cluster, raw_instances: Raw, storage: Storage) -> None:
     """Set the pools of all instances of `cluster`."""
-    # Instances with equal templates are in the same pools if they and their disks name the same
-    known: dict[tuple[object, ...], tuple[tuple[Pool, ...], bool]] = {}
+    # Instances with equal templates are in the same pools if they and their disks name the same.
+    # They take the same space if the sizes of their disks are equal, too
+    known: dict[tuple[object, ...], tuple[tuple[Pool, ...], Draws, bool]] = {}
     for instance in cluster.instances:
         raw = raw_instances[instance.name]
         usual = storage.by_group[cluster.group_of(instance).index].get(instance.template)
         key = _named_by_disks(instance, raw, usual)
-        if key in known:
-            pools, external = known[key]
-            instance.keep_in(pools, (), external)
+        sized = (*key, instance.disk, *instance.disk_sizes)
+        if key and (key in known or sized in known):
+            instance.keep_in(*known.get(key) or known[sized])
             continue
         try:
             _resolve(instance, raw, storage, usual)
         except RequestError as error:
             raise error.below(f"instances/{instance.name}") from None
-        if key and instance.pools is not None and not instance.draws:
-            known[key] = instance.pools, any(pool[0] == EXTERNAL for pool in instance.pools)
+        if key and instance.pools is not None:
+            external = any(pool[0] == EXTERNAL for pool in instance.pools)
+            known[sized if instance.draws else key] = instance.pools, instance.draws, external
 
 
 def _groups_of_disks(raw: Raw) -> set[Pool]:
