@@ -1,10 +1,11 @@
 """Measure requests and planners with and without tags for constraints, in pairs.
 
-``python -m benchmarks.tags [--pairs N] [--nodes N,...] [--only WORD,...] [--satisfied]
-[--processes]`` prints a table for ``benchmarks/TAGS.md``: the lowest processor time without tags,
-and for each kind of tag the ratio of the lowest times with and without it. Both runs of a pair are
-made one after the other in this process, in alternating order. The lowest time depends least on how
-busy the machine is. The garbage collector is off, as it is in a process of the program.
+``python -m benchmarks.tags [--pairs N] [--nodes N,...] [--templates NAME,...] [--only WORD,...]
+[--satisfied] [--processes]`` prints a table for ``benchmarks/TAGS.md``: the lowest processor time
+without tags, and for each kind of tag the ratio of the lowest times with and without it. Both runs
+of a pair are made one after the other in this process, in alternating order. The lowest time
+depends least on how busy the machine is. The garbage collector is off, as it is in a process of the
+program.
 
 With ``--processes``, each run is a process of the program, as users start it. Its processor time
 contains the start of Python, the imports and the reading of the document.
@@ -241,6 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--nodes", default="20,100")
+    parser.add_argument("--templates", default="rbd,drbd")
     parser.add_argument("--only", default="")
     parser.add_argument("--satisfied", action="store_true", help="the tags exclude nothing")
     parser.add_argument("--processes", action="store_true", help="measure whole processes")
@@ -255,7 +257,7 @@ def main() -> None:
         for task in TASKS:
             if only and not any(word in task for word in only):
                 continue
-            for template in ("rbd", "drbd"):
+            for template in options.templates.split(","):
                 for nodes in map(int, options.nodes.split(",")):
                     line = row(task, template, nodes, options.pairs, file, kinds, measure)
                     print(line, flush=True)
