@@ -82,7 +82,8 @@ def _rows(one: Case, part: int) -> list[list[str]]:
 def _crosses_groups(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
     """Return whether htools moves an instance to another group."""
     groups = {row[0]: row[8] for row in _rows(one, 1)}
-    saved = original(one._replace(arguments=(*one.arguments, "-Splan"))).written
+    words = (word for word in one.arguments if word not in ("-X", "--exec"))  # it would end early
+    saved = original(one._replace(arguments=(*words, "-Splan"))).written
     after = Case(one.program, (), {"cluster.data": saved["plan.squeezed"]})
     nodes = {row[0]: {name for name in row[6:8] if name} for row in _rows(one, 2)}
     return any(

@@ -911,3 +911,27 @@ def test_forthcoming_instances_are_not_listed_as_by_the_original() -> None:
         one["forthcoming"] = True
     case_of = Case("hail", ("-p+plist,slist", "r.json"), {"r.json": json.dumps(message)})
     assert ours(case_of) == theirs(case_of)
+
+
+@installed
+@pytest.mark.parametrize(
+    "words", ["-C -p --print-instances -Ssaved", "-Cscript", "-l0", "-vvvv", "-q"]
+)
+@pytest.mark.parametrize("kind", ["plain", "diskless", "drbd"])
+def test_hbal_without_moves_prints_the_end_of_the_original(kind: str, words: str) -> None:
+    """`hbal` prints and saves the same as the original if no instance can be moved, or none may."""
+    text = PLAIN.replace("n2|drbd", f"|{kind}").replace("n1|drbd", f"|{kind}")
+    if kind == "drbd":
+        text = PLAIN.replace("|Y|n", "|N|n")  # not auto-balanced
+    one = Case("hbal", ("-tc.data", *words.split()), {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("key", ["mac", "ip", "mode", "link", "bridge", "network"])
+def test_members_of_nics_are_checked_as_by_the_original(key: str) -> None:
+    """`hail` rejects a member of a NIC that is no text in the words of htools."""
+    message = document(1, "allocate")
+    next(iter(message["instances"].values()))["nics"] = [{key: -3}]
+    one = Case("hail", ("r.json",), {"r.json": json.dumps(message)})
+    assert ours(one) == theirs(one)

@@ -34,7 +34,9 @@ from iallocator.errors import say
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
 from iallocator.model.moves import DRBD_FAILOVER, REPLACE_SECONDARY
+from iallocator.planners.eligible import movable
 from iallocator.planners.plan_limits import lowest_score
+from iallocator.planners.result import GroupPlans
 from iallocator.sources import load as load_source
 from iallocator.units import LEAST_FIXED, MOST_FIXED
 from iallocator.wire.codec import dumps
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from iallocator.model.moves import Move
     from iallocator.model.state import State
     from iallocator.planners.result import PlanResult
+    from iallocator.sources import Source
 
 __all__ = [
     "command_lines", "execute", "general_number", "run", "shell_script", "spread",
@@ -123,7 +126,10 @@ def run(given: Given) -> int:
         return 0
     print("Trying to minimize the CV...")
     own.max_length = 0 if isnan(score) else own.max_length  # no score is lower than NaN
-    done = balanced(cluster, own, own, Deadline(None), False)
+    if own.max_length == 0 or not movable(cluster, group, behaviour=own.behaviour):
+        done = GroupPlans("balance", before)
+    else:
+        done = balanced(cluster, own, own, Deadline(None), False)
     _print_moves(done, end)
     _show_end(given, done, group, score)
     if given.print_commands is not None:
@@ -131,13 +137,7 @@ def run(given: Given) -> int:
     after = done.after()
     if loud > 3:
         _print_free(before, after, group)
-    if given.save is not None:
-        save(f"{given.save}.balanced", source, after, group=group)
-        say(f"The cluster state after balancing has been written to file '{given.save}.balanced'")
-    if given.print_instances:
-        say(f"\nFinal instance map:\n{instance_list(after, group)}".rstrip("\n"))
-    if given.print_nodes is not None:
-        say(f"\nFinal cluster status:\n{node_list(after, given.print_nodes, group)}")
+    _show_after(given, source, after, group)
     return execute(given, own, done, "hbal") if given.exec and done.entries else 0
 
 
@@ -225,6 +225,17 @@ def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> Non
         print(f"Cluster score improved from {decimal(score)} to {decimal(done.entries[-1].score)}")
     if loud > 0:
         print(f"Solution length={len(done.entries)}")
+
+
+def _show_after(given: Given, source: Source, after: State, group: Group) -> None:
+    """Save the state `after` the moves, and print the requested lists of it."""
+    if given.save is not None:
+        save(f"{given.save}.balanced", source, after, group=group)
+        say(f"The cluster state after balancing has been written to file '{given.save}.balanced'")
+    if given.print_instances:
+        say(f"\nFinal instance map:\n{instance_list(after, group)}".rstrip("\n"))
+    if given.print_nodes is not None:
+        say(f"\nFinal cluster status:\n{node_list(after, given.print_nodes, group)}")
 
 
 def _print_free(before: State, after: State, group: Group) -> None:

@@ -124,7 +124,7 @@ def _instance(name: str, raw: dict[str, Any]) -> None:
     one.need("spindle_use", whole)
     for nic in objects(array(one.need("nics", lambda value: value))):
         own = Members({key: value for key, value in nic.items() if value is not None}, "")
-        for key in ("mac", "ip", "mode", "link", "network"):
+        for key in ("mac", "ip", "mode", "link", "bridge", "network"):
             own.may(key, string, named=False)
         if own.raw.get("mode", KNOWN_NIC_MODES[0]) not in KNOWN_NIC_MODES:
             raise Problem(f"invalid NIC mode in instance {name}")
