@@ -118,7 +118,7 @@ NODE_FIELDS: dict[str, tuple[str, Show]] = {
     "rmem": ("r_mem", lambda row: round(row.state.reserved[row.index])),
     "amem": ("a_mem", lambda row: int(row.column(MEMORY) - row.state.reserved[row.index])),
     "tdsk": ("t_dsk", lambda row: decimal(row.node.total_disk / GIB, 0)),
-    "fdsk": ("f_dsk", lambda row: int(row.column(DISK) / GIB)),
+    "fdsk": ("f_dsk", lambda row: int(row.column(DISK) // GIB)),
     "tcpu": ("pcpu", lambda row: row.node.total_cpus),
     "ucpu": ("vcpu", lambda row: int(row.column(CPUS))),
     "pcnt": ("pcnt", lambda row: int(row.column(PRIMARIES))),

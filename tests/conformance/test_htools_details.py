@@ -935,3 +935,36 @@ def test_members_of_nics_are_checked_as_by_the_original(key: str) -> None:
     next(iter(message["instances"].values()))["nics"] = [{key: -3}]
     one = Case("hail", ("r.json",), {"r.json": json.dumps(message)})
     assert ours(one) == theirs(one)
+
+
+@installed
+def test_node_fields_are_read_in_the_order_of_the_original() -> None:
+    """Programs report the first invalid number of a node in the order in which htools read them."""
+    right = "n1|2000|0|1000|1000|700|4|N|u|1||N|0|1|1.0"
+    for valid in range(12):
+        fields = right.split("|")
+        order = (1, 2, 3, 4, 5, 6, 13, 9, 14, 12, 11)
+        for place in order[valid:]:
+            fields[place] = f"wrong{place}"
+        text = PLAIN.replace(right, "|".join(fields))
+        one = Case("hinfo", ("-tc.data",), {"c.data": text})
+        assert ours(one) == theirs(one), fields
+
+
+@installed
+@pytest.mark.parametrize("size", ["|;|", "||", "|1;2|", "|,;,|"])
+def test_empty_sizes_of_policies_are_reported_as_by_the_original(size: str) -> None:
+    """Programs report the parts of an invalid size in a policy as htools do."""
+    for old in ("|128,1,1024,1,1,1;32768,8,1048576,16,8,12|", "|128,1,1024,1,1,1|"):
+        one = Case("hinfo", ("-tc.data",), {"c.data": PLAIN.replace(old, size, 1)})
+        peer, own = theirs(one), ours(one)
+        if peer.status:  # htools read a policy without sizes
+            assert own == peer, old
+
+
+@installed
+def test_negative_free_disk_is_rounded_down_as_by_the_original() -> None:
+    """The list of nodes shows -1 GiB of free disk if a few MiB are missing, as that of htools."""
+    text = PLAIN.replace("|1000|700|", "|1000|-3|").replace("|1000|1000|4|", "|1000|-2000|4|")
+    one = Case("hinfo", ("-tc.data", "-p"), {"c.data": text})
+    assert ours(one) == theirs(one)

@@ -24,8 +24,11 @@ __all__ = ["complain_of_file", "simulation_error", "text_error"]
 FEWEST = dict(SECTIONS)
 """Kind of line -> the fewest fields of such a line."""
 
-REAL = frozenset((1, 4, 6))
-"""Positions of the fields of a node that may be fractions: total memory, total disk, cpus."""
+NODE_NUMBERS = (1, 2, 3, 4, 5, 6, 13, 9, 14, 12)
+"""Positions of the fields of a node that are numbers, in the order in which htools read them."""
+
+REAL = frozenset((1, 4, 6, 14))
+"""Positions of those of them that may be fractions: total memory and disk, cpus, cpu speed."""
 
 
 def complain_of_file(path: str, written_by: str = "") -> str:
@@ -71,13 +74,12 @@ def text_error(raw: bytes) -> str:
         if "?" in fields[1:7]:  # the node is offline, and its other fields are not read
             continue
         name, exclusive = fields[0], "".join(fields[11:12])
-        for place, text in [*enumerate(fields[1:7], start=1), *enumerate(fields[9:10], start=9)]:
-            if wrong := _no_number(name, [text], NUMBER_FORM if place in REAL else INTEGER):
+        for place in NODE_NUMBERS:
+            form = NUMBER_FORM if place in REAL else INTEGER
+            if wrong := _no_number(name, fields[place : place + 1], form):
                 return wrong
         if fields[11:] and exclusive not in ("Y", "N"):
             return f"Invalid exclusive_storage value for node '{name}': {exclusive}"
-        if wrong := _no_number(name, fields[12:14]) or _no_number(name, fields[14:15], NUMBER_FORM):
-            return wrong
     names = {line.split("|")[0] for line in nodes}
     for line in instances:
         if wrong := _instance_error(line.split("|"), names):
@@ -119,7 +121,7 @@ SIZE = ("memsize", "cpucount", "disksize", "diskcount", "niccount", "spindleuse"
 
 def _size_error(owner: str, text: str) -> str:
     """Return the problem of a size in a policy; "" if it is valid."""
-    parts = text.split(",")
+    parts = text.split(",") if text else []
     if len(parts) < len(SIZE):
         return f"Invalid ispec data for {owner}: {dumps(parts)}"
     errors = (_no_number(f"{owner}/{part}", [one]) for part, one in zip(SIZE, parts))
