@@ -968,3 +968,22 @@ def test_negative_free_disk_is_rounded_down_as_by_the_original() -> None:
     text = PLAIN.replace("|1000|700|", "|1000|-3|").replace("|1000|1000|4|", "|1000|-2000|4|")
     one = Case("hinfo", ("-tc.data", "-p"), {"c.data": text})
     assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize(
+    "words",
+    ["-E-1 -tc.data", "-tc.data -v-quiet", "-E- -tc.data", "-tc.data -z-y -qC-", "-Eql3 -tc.data"],
+)
+def test_dash_after_a_bundled_option_begins_a_word_as_with_the_original(words: str) -> None:
+    """In ``-E-quiet``, the characters after the first option are the long option ``--quiet``."""
+    one = Case("hbal", tuple(words.split()), {"c.data": PLAIN})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("words", ["-tc.data", "-Lnothing", "", "-Inothing"])
+def test_empty_address_of_rapi_is_no_source_as_with_the_original(words: str) -> None:
+    """``--master ''`` is no source of the cluster."""
+    one = Case("hbal", ("-m", "", *words.split()), {"c.data": PLAIN})
+    assert ours(one) == theirs(one)

@@ -93,7 +93,7 @@ def settings_of(given: Given, settings: Settings) -> Settings:
     settings.compat = "hail"
     settings.no_config = True
     settings.text_data = settings.ialloc_src = settings.rapi = ""
-    if given.master is not None:
+    if given.master:
         settings.rapi = given.master
     elif given.luxi is not None:
         settings.luxi = "" if given.luxi is True else given.luxi
@@ -141,7 +141,7 @@ def _loads(given: Given) -> dict[str, Load]:
     ProgramError
         If there are several sources of the cluster, or the file of loads has an error.
     """
-    sources = [given.master is not None, given.luxi is not None, given.text_data is not None]
+    sources = [bool(given.master), given.luxi is not None, given.text_data is not None]
     if sum(sources) > 1:
         raise ProgramError(
             "Error: Only one of the rapi, luxi, and data files options should be given."

@@ -429,22 +429,26 @@ def _short(
     errors: list[str],
     unknown: list[str],
 ) -> None:
-    """Read the short options bundled in `word`; the last of them may have a value."""
-    letters = word[1:]
-    while letters:
-        letter, letters = letters[0], letters[1:]
-        one = next((one for one in table if one.short == letter), None)
+    """Read the first short option in `word`.
+
+    The characters after it are its value, or return to `left` as a word that begins with a dash: so
+    ``-E-x`` is ``-E --x``.
+    """
+    letter, more = word[1], word[2:]
+    one = next((one for one in table if one.short == letter), None)
+    if one is None or one.form == NO_VALUE:
         if one is None:
             unknown.append(f"unrecognized option `-{letter}'\n")
-        elif one.form == NO_VALUE:
-            given.append((one, None))
-        elif letters or one.form == VALUE_OPTIONAL:
-            given.append((one, letters or None))
-            return
-        elif left:
-            given.append((one, left.pop(0)))
         else:
-            errors.append(f"option `-{letter}' requires an argument {one.value}\n")
+            given.append((one, None))
+        if more:
+            left.insert(0, f"-{more}")
+    elif more or one.form == VALUE_OPTIONAL:
+        given.append((one, more or None))
+    elif left:
+        given.append((one, left.pop(0)))
+    else:
+        errors.append(f"option `-{letter}' requires an argument {one.value}\n")
 
 
 def aligned(rows: Sequence[tuple[str, str, str]]) -> list[str]:
