@@ -81,19 +81,6 @@ class Move:
         return frozenset((*self.before, *self.after, *(target for _, target in self.steps)))
 
     @property
-    def role_changes(self) -> frozenset[int]:
-        """Return the nodes that the instance leaves or reaches, or on which its role changes.
-
-        Each node is an index in the cluster. A node on which the instance keeps its role is not in
-        the result.
-        """
-        return (
-            frozenset(self.before)
-            .union(self.after)
-            .difference(one for one, other in zip(self.before, self.after) if one == other)
-        )
-
-    @property
     def letters(self) -> tuple[str, ...]:
         """Return the elementary moves without their targets: ``f``, ``r`` or ``fa`` each."""
         return tuple(STEP_LETTERS[kind] for kind, _ in self.steps)

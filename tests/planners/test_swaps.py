@@ -20,9 +20,11 @@ from tests.model.make import model_of
 from tests.seeds import seeds
 
 
-def problem_of(template: str, seed: int, nodes: int = 6, per_node: int = 5) -> BalanceProblem:
+def problem_of(
+    template: str, seed: int, nodes: int = 6, per_node: int = 5, fullness: float = 0.7
+) -> BalanceProblem:
     """Return a generated cluster with some instances moved to other nodes."""
-    shape = clusters.Shape(nodes, template, per_node=per_node, fullness=0.7, seed=seed)
+    shape = clusters.Shape(nodes, template, per_node=per_node, fullness=fullness, seed=seed)
     read = model_of(clusters.document(shape))
     state, rng = State(read), Random(seed)
     for one in read.instances:
@@ -58,6 +60,28 @@ def test_the_best_swap_is_that_of_all_pairs(seed: int) -> None:
                 best = max(best, present - score_of(state, scope))
     found = table_of(problem).lowest()
     assert (0.0 if found is None else found.gain) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 40))
+def test_the_best_swap_of_drbd_instances_includes_the_reserved_memory(seed: int) -> None:
+    """The table returns the swap with the lowest score, which includes memory for failovers."""
+    problem = problem_of("drbd", seed, fullness=0.3)
+    state, scope = problem.state, problem.scope
+    present, best = score_of(state, scope), 0.0
+    roles = [(one, role) for one in problem.instances for role in (0, 1)]
+    for (one, role), (other, another) in combinations(roles, 2):
+        here, there = list(state.where[one.name]), list(state.where[other.name])
+        here[role], there[another] = there[another], here[role]
+        if one is other or len({*here}) < 2 or len({*there}) < 2 or here == there:
+            continue
+        with state.trial():
+            for moved, to in ((one, here), (other, there)):
+                state.remove(moved, state.where[moved.name])
+                state.place(moved, tuple(to))
+            best = max(best, present - score_of(state, scope))
+    found = table_of(problem).lowest()
+    assert found is not None
+    assert found.gain == pytest.approx(best, abs=1e-9)
 
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])

@@ -128,6 +128,10 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
             if swap is None or builder.score - swap.gain >= limit:
                 return None
             moves = self._moves(builder, swap)
+            if moves is not None:
+                less = swap.gain - builder.gain(moves[-1])  # than the kept gain
+                if less > builder.rounding() and table.evaluate_again(swap):
+                    continue
             if (
                 moves is not None
                 and moves[-1].score < limit

@@ -320,7 +320,7 @@ class PlanBuilder:
             colocated = names if len(names) > 1 else ()
             for move in one.moves:
                 self._carry_out(move, move is last)
-                self.swap_nodes |= move.role_changes
+                self.swap_nodes |= move.nodes
                 self.outdated = self.barred
                 if self.guard is not None:
                     self.guard.moved()

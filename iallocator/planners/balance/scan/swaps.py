@@ -9,8 +9,9 @@ of squares of each statistic. These amounts depend on the two nodes only. A step
 nodes, so only their pairs are evaluated again. The score after each kept swap is computed anew from
 the sums.
 
-The scores are exact except for tags and for memory reserved for failovers. So a caller computes the
-score again before it makes a swap.
+The scores are exact in the state in which a pair was evaluated, except for tags. Later, the memory
+that other nodes reserve for failovers may differ. So a caller computes the score again before it
+makes a swap.
 
 Cost: for n nodes and m instances, O(m²) at first, then O(m² / n) for each changed node, and O(n²)
 for the scores.
@@ -24,13 +25,14 @@ import numpy as np
 
 from iallocator.deadline import check
 from iallocator.model.columns import COLUMNS, DISK, MEMORY
-from iallocator.scoring.metrics import RESERVED, spread
+from iallocator.scoring.metrics import RESERVED, RESERVED_TOTAL, STATISTICS, spread
 from iallocator.scoring.proportional_statistics import coefficients
+from iallocator.tolerances import GAIN_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iallocator.aliases import Floats
+    from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
     from iallocator.planners.balance.scan.arrays import NodeTable, Whole
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
@@ -54,7 +56,7 @@ class Swap:
     one, other:
         Indices of nodes: `first` moves from `one` to `other`, and `second` from `other` to `one`.
     gain:
-        By how much the swap lowers the score, without tags and reserved memory.
+        By how much the swap lowers the score, without tags; see the module.
     """
 
     __slots__ = ("first", "gain", "one", "other", "second")
@@ -115,6 +117,11 @@ class SwapTable:
         everywhere = table.view(np.arange(count, dtype=np.intp))
         self._spreads = [k for k in statistics.spreads if k != RESERVED]
         self._weights = [statistics.weights[k] for k in self._spreads]
+        self._reserved: _ReservedMemory | None = None
+        if RESERVED in statistics.spreads and any(map(_is_reserved_for, instances)):
+            self._spreads.append(RESERVED)
+            self._weights.append(statistics.weights[RESERVED])
+            self._reserved = _ReservedMemory(table, instances, self._rows, self._roles)
         # For each statistic: what roles add in each column, and the factor of each node
         self._terms: list[list[tuple[Floats, Floats]]] = [
             [
@@ -123,13 +130,14 @@ class SwapTable:
                 if amounts[COLUMNS.index(column)].any()
             ]
             for k in self._spreads
+            if k != RESERVED
         ]
         self._squares: Floats = np.zeros((len(self._spreads), count, count))
         self._sums: Floats = np.zeros_like(self._squares)
         self._penalties: Floats | None = None  # roles × nodes; a secondary has none
         if penalties is not None:
             self._penalties = penalties[self._rows] * (self._roles == 0)[:, None]
-        self._added: Floats = np.zeros((count, count))  # what the best swaps add to penalties
+        self._added: Floats = np.zeros((count, count))  # by the best swaps, to sums and penalties
         self._best: Whole = np.full((2, count, count), -1, dtype=np.intp)
         self._barred: dict[int, list[int]] = {}  # row of an instance -> rows of the others
         self._nodes: Whole = np.zeros(len(roles), dtype=np.intp)
@@ -147,6 +155,8 @@ class SwapTable:
         ).reshape(-1, 2)
         self._nodes = places[self._rows, self._roles]
         self._partners = places[self._rows, 1 - self._roles]
+        if self._reserved is not None:
+            self._reserved.refresh(places)
         order = np.argsort(self._nodes, kind="stable")
         edges = np.searchsorted(self._nodes[order], np.arange(len(table.nodes) + 1))
         self._on = [
@@ -182,6 +192,14 @@ class SwapTable:
         one, other = (self._table.position[index] for index in (swap.one, swap.other))
         self._best[:, one, other] = self._best[:, other, one] = -1
         self._evaluate(one, self._on[other])
+
+    def evaluate_again(self, swap: Swap) -> bool:
+        """Evaluate the swaps of the two nodes of `swap` again; return whether its gain changes."""
+        one, other = (self._table.position[index] for index in (swap.one, swap.other))
+        self._best[:, one, other] = self._best[:, other, one] = -1
+        self._evaluate(one, self._on[other])
+        after = self.lowest()
+        return after is None or abs(after.gain - swap.gain) > GAIN_TOLERANCE
 
     def permit_all(self) -> None:
         """Permit all swaps again that `bar` left out."""
@@ -224,20 +242,21 @@ class SwapTable:
                 squares.append(np.zeros_like(total))
                 sums.append(squares[-1])
                 continue
-            values, totals, count = table.values[k], table.totals, table.totals.counts[k]
+            values = table.values[k]
             sums.append(here - there)
             here *= here + 2 * values[one]
             there *= there - 2 * values[node]
             here += there
             squares.append(here)
-            after = (sums[-1] + totals.sums[k]) * (1 / count)
-            after *= -after
-            after += here * (1 / count)
-            after += totals.squares[k] / count
-            np.maximum(after, 0.0, out=after)
-            np.sqrt(after, out=after)
-            after *= weight
-            total += after
+            total += self._deviations(k, weight, sums[-1], here)
+        added = self._added_penalties(own, others, one)
+        if self._reserved is not None:
+            more, square = self._reserved.changes(one, own, others, node)
+            sums.append(more)
+            squares.append(square)
+            total += self._deviations(RESERVED, self._weights[-1], more, square)
+            added = added + STATISTICS[RESERVED_TOTAL].weight * more
+        total += added
         # After a swap, both nodes need capacity, and no instance may have both roles on one node
         for free, amounts in self._free:
             more = amounts[others][None, :] - amounts[own][:, None]
@@ -249,9 +268,6 @@ class SwapTable:
         for place, row in enumerate(self._rows[own].tolist()):
             if row in self._barred:
                 total[place, np.isin(self._rows[others], self._barred[row])] = np.inf
-        added = self._added_penalties(own, others, one)
-        if self._penalties is not None:
-            total += added
         rows, columns = _lowest_of_nodes(total, node)
         nodes = node[columns]
         self._best[0, one, nodes] = own[rows]
@@ -261,6 +277,18 @@ class SwapTable:
             self._squares[k, one, nodes] = squares[k][rows, columns]
             self._sums[k, one, nodes] = sums[k][rows, columns]
         self._added[one, nodes] = added[rows, columns]
+
+    def _deviations(self, k: int, weight: float, added: Floats, square: Floats) -> Floats:
+        """Return the weighted deviations of statistic `k` after changes of its sums."""
+        totals, count = self._table.totals, self._table.totals.counts[k]
+        after = (added + totals.sums[k]) * (1 / count)
+        after *= -after
+        after += square * (1 / count)
+        after += totals.squares[k] / count
+        np.maximum(after, 0.0, out=after)
+        np.sqrt(after, out=after)
+        after *= weight
+        return after
 
     def _added_penalties(self, own: Whole, others: Whole, one: int) -> Floats:
         """Return what each swap of a role of `own` on node `one` with a role of `others` adds.
@@ -273,6 +301,93 @@ class SwapTable:
         stays = self._penalties[own, one][:, None] + self._penalties[others, node]
         penalties: Floats = self._penalties[own][:, node] + self._penalties[others, one] - stays
         return penalties
+
+
+class _ReservedMemory:
+    """How swaps change the memory that nodes reserve for failovers.
+
+    A secondary that moves changes what two nodes reserve. If a primary moves, the node of its
+    secondary reserves memory for the failure of another node.
+
+    Parameters
+    ----------
+    table, instances:
+        The nodes, and the instances that can move.
+    rows, roles:
+        For each role the position of its instance in `instances`; and 0 as primary, 1 as secondary.
+    """
+
+    def __init__(
+        self, table: NodeTable, instances: Sequence[Instance], rows: Whole, roles: Whole
+    ) -> None:
+        self._table = table
+        everywhere = table.view(np.arange(len(table.nodes), dtype=np.intp))
+        # The change of the statistic by one MiB
+        self._factor: Floats = coefficients(RESERVED, everywhere)["reserved"] * table.online
+        self._memory = np.array([float(i.memory) * _is_reserved_for(i) for i in instances])
+        self._rows = rows
+        self._secondaries: Truths = roles == 1
+
+    def refresh(self, places: Whole) -> None:
+        """Read the present state; `places` (instances × 2) has the nodes of each instance."""
+        table, (self._primary, self._secondary) = self._table, places.T
+        peers = table.peers[self._secondary]
+        peers[np.arange(len(places), dtype=np.intp), self._primary] -= self._memory
+        # What the node of the secondary reserves without the instance
+        self._without: Floats = np.where(
+            self._memory > 0, peers.max(axis=1, initial=0.0), table.reserved[self._secondary]
+        )
+
+    def changes(self, one: int, own: Whole, others: Whole, node: Whole) -> tuple[Floats, Floats]:
+        """Return what swaps add to the sum and to the sum of squares of the statistic.
+
+        A role of `own` on node `one` takes the place of a role of `others`, and the reverse. The
+        roles `others` are on the nodes `node`. The results are arrays own × others.
+        """
+        peers, reserved = self._table.peers, self._table.reserved
+        # The roles of `own` are rows, those of `others` are columns
+        here, there = self._secondaries[own][:, None], self._secondaries[others]
+        mine, other = self._rows[own][:, None], self._rows[others]
+        memory, other_memory = self._memory[mine], self._memory[other]
+        primary, other_primary = self._primary[mine], self._primary[other]
+        alike = here & there & (primary == other_primary)  # both count for one failure
+        sums = np.zeros((own.size, others.size))
+        squares = np.zeros_like(sums)
+
+        def add(at: Whole | int, after: Floats) -> None:
+            more = (after - reserved[at]) * self._factor[at]
+            sums[...] += more
+            squares[...] += more * (more + 2 * self._table.values[RESERVED][at])
+
+        arriving = peers[one, other_primary] + other_memory - memory * alike
+        after = np.where(here, self._without[mine], reserved[one])
+        add(one, np.where(there, np.maximum(after, arriving), after))
+        arriving = peers[node, primary] + memory - other_memory * alike
+        after = np.where(there, self._without[other], reserved[node])
+        add(node, np.where(here, np.maximum(after, arriving), after))
+        # The nodes of the secondaries, if primaries move
+        at, other_at = self._secondary[mine], self._secondary[other]
+        shared = ~here & ~there & (at == other_at)
+        after = np.maximum(self._without[mine], peers[at, node] + memory)
+        add(at, np.where(here | shared, reserved[at], after))
+        after = np.maximum(self._without[other], peers[other_at, one] + other_memory)
+        add(other_at, np.where(there | shared, reserved[other_at], after))
+        rows, columns = np.nonzero(shared)
+        if rows.size:
+            at = at[rows, 0]
+            every = np.arange(rows.size, dtype=np.intp)
+            kept, more = peers[at], memory[rows, 0] - other_memory[columns]
+            kept[every, one] -= more
+            kept[every, node[columns]] += more
+            change = (kept.max(axis=1) - reserved[at]) * self._factor[at]
+            sums[rows, columns] += change
+            squares[rows, columns] += change * (change + 2 * self._table.values[RESERVED][at])
+        return sums, squares
+
+
+def _is_reserved_for(instance: Instance) -> bool:
+    """Return whether a node reserves memory for the failover of `instance`."""
+    return instance.needs_secondary and instance.reserves
 
 
 def _lowest_of_nodes(total: Floats, node: Whole) -> tuple[Whole, Whole]:
