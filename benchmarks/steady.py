@@ -22,6 +22,7 @@ import math
 import random
 import subprocess
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -184,7 +185,10 @@ class SimulatedCluster:
         return "\n".join([*lines, "", "", ""])
 
     def _arrive(self) -> None:
-        """Add an instance on the node with the most free memory of three random ones."""
+        """Add an instance on the node with the most free memory of three random ones.
+
+        The nodes of a drbd instance are random ones with which N+1 holds.
+        """
         draw = self.random
         memory = draw.choice([4096, 8192, 8192, 16384, 16384])
         vcpus = max(2, memory // 2048)
@@ -193,11 +197,34 @@ class SimulatedCluster:
         nodes = sorted(draw.sample(self.names, 3), key=self.memory)
         if self.memory(nodes[0]) + memory > MEMORY * 0.95:
             nodes = sorted(self.names, key=self.memory)
-        nodes = nodes[: 2 if self.scenario.template == "drbd" else 1]
+        nodes = nodes[:1]
+        if self.scenario.template == "drbd":
+            nodes = self._pair(memory)
         disk = draw.choice([20, 50, 100]) * 1024
         guest = Guest(memory, vcpus, disk, base, draw.uniform(0.1, 0.6), peak, nodes)
         self.guests[f"i{self._count:04}"] = guest
         self._count += 1
+
+    def _pair(self, memory: int) -> list[str]:
+        """Return a random primary and a random secondary for a new instance.
+
+        On each node, the instances of any one other node can still fail over, if possible.
+        """
+        reserved: dict[tuple[str, str], int] = defaultdict(int)
+        for one in self.guests.values():
+            reserved[one.nodes[0], one.nodes[1]] += one.memory
+        free = {name: MEMORY - self.memory(name) for name in self.names}
+        spare = {
+            name: free[name] - max(reserved[other, name] for other in self.names)
+            for name in self.names
+        }
+        order = self.random.sample(self.names, len(self.names))
+        for primary in order:
+            for secondary in order[::-1] if spare[primary] > memory else ():
+                needed = reserved[primary, secondary] + memory
+                if secondary != primary and free[secondary] > needed:
+                    return [primary, secondary]
+        return sorted(order, key=lambda name: -free[name])[:2]
 
 
 class Policy:
