@@ -13,6 +13,10 @@ instance, and kept if every move of the plan is still legal; this is repeated un
 Cost: that of the order; then one pass over the moves of the plan for each sequence and position,
 with at most `MOST_SHORTENING_MOVES` moves in all.
 
+A plan of balance may be made in part, so its first moves should be those that help most. The search
+has chosen them so, but an instance that moves directly may help less at first. So the plan of the
+search is kept if its score falls faster.
+
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
 not on their last nodes, and move each instance that can move there legally now. If a pass moves
 none, make the next legal move of the two plans instead. The first plan may move instances to nodes
@@ -39,6 +43,7 @@ from iallocator.planners.plan import (
 from iallocator.planners.power_state import Switched
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.planners.verify import verify_moves
+from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 
@@ -79,8 +84,9 @@ def direct_moves(
     """Return the moves of each plan of `done` without needless copies; None if nothing changes.
 
     The moves of a plan that changes, and that may be made in part, are ordered so that the score
-    falls early. Moves of colocation groups are not changed. Moves that change have a score of 0;
-    `rescore_all` computes their scores.
+    falls early. If its score falls faster without the change, it is kept as it is. Moves of
+    colocation groups are not changed. Moves that change have a score of 0; `rescore_all` computes
+    their scores.
 
     Parameters
     ----------
@@ -100,7 +106,7 @@ def direct_moves(
         if not work.changed:
             return None
         if work.put_in_order(rules):
-            return work.plans
+            return work.plans if work.keep_faster() else None
     for each in (False, True):
         work = _Shortening(done, limits, failures, over)
         for number in range(len(done.plans)):
@@ -116,6 +122,8 @@ def direct_moves(
         # It is faster to verify only the last plans
         if work.put_in_order(rules) or not work.is_wrong():
             break
+    if done.keeps_n1_on_the_way and not work.keep_faster():
+        return None
     return work.plans
 
 
@@ -144,6 +152,7 @@ class _Shortening:
         self._keeps_on_the_way = done.keeps_n1_on_the_way
         self._tolerances: dict[int, FailureTolerance] = {}
         self.plans = [list(one.plan.entries) for one in done.plans]
+        self._found = [list(entries) for entries in self.plans]
         self.number = 0
         self.changed: dict[int, None] = {}
         self._limits = limits
@@ -216,6 +225,33 @@ class _Shortening:
             return False
         self.plans = ordered
         return True
+
+    def keep_faster(self) -> bool:
+        """Restore the plans of the search of which the score falls faster.
+
+        Return whether a changed plan is left. The score falls faster if the lowest score so far is
+        lower on average over the moves of the longer plan. A plan that has ended keeps its score.
+        A plan without swaps and chains is not restored.
+        """
+        for number in list(self.changed):
+            found = self._lowest_scores(number, self._found[number])
+            shorter = self._lowest_scores(number, self.plans[number])
+            shorter += shorter[-1:] * (len(found) - len(shorter))
+            has_swaps = any(b.score > a.score for a, b in itertools.pairwise(self._found[number]))
+            if has_swaps and sum(found) < sum(shorter):
+                self.plans[number] = self._found[number]
+                del self.changed[number]
+        return bool(self.changed)
+
+    def _lowest_scores(self, number: int, entries: Entries) -> list[float]:
+        """Return the lowest score until each move of a plan, but at least its last score."""
+        group, state = self._groups[number], self.before
+        scores: list[float] = []
+        with state.trial():
+            for entry in entries:
+                entry.move.apply(state)
+                scores.append(score_of(state, group.nodes))
+        return [max(score, scores[-1]) for score in itertools.accumulate(scores, min)]
 
     def spend(self, moves: int) -> bool:
         """Subtract `moves` from the budget of moves; return whether budget and time are left."""

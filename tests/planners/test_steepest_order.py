@@ -14,7 +14,7 @@ from tests.command import json_of
 def test_first_moves_help_about_as_much_as_a_plan_of_that_length(mode: str, tmp_path: Path) -> None:
     """After any number of moves, the score is about that of a plan limited to this number.
 
-    The plan moves each instance once, and the search that found it moved some instances twice.
+    An instance that moves once in the plan may have moved twice in the search that found it.
     """
     for seed in (1, 7, 17):
         file = tmp_path / "cluster.data"
@@ -22,9 +22,8 @@ def test_first_moves_help_about_as_much_as_a_plan_of_that_length(mode: str, tmp_
         words = ["balance", "-t", str(file), f"--n1={mode}"]
         plan = json_of(*words)
         scores = [plan["scores"]["before"], *(move["score"] for move in plan["moves"])]
-        names = [move["instance"] for move in plan["moves"]]
-        assert len(names) == len(set(names)) > 20
+        assert len(scores) > 20
         for count in (5, 10, 15, 20):
             limited = json_of(*words, f"-l{count}")
             gained = scores[0] - min(scores[: count + 1])
-            assert gained > 0.85 * (scores[0] - limited["scores"]["after"]), (seed, count)
+            assert gained > 0.98 * (scores[0] - limited["scores"]["after"]), (seed, count)
