@@ -867,7 +867,7 @@ def test_file_in_a_file_is_no_folder_as_with_the_original(words: str) -> None:
 def test_rejections_beyond_the_limit_are_those_of_the_original(
     template: str, limit: int, size: str
 ) -> None:
-    """`hspace -l` counts no rejections by global N+1 of the first instance beyond the limit."""
+    """`hspace -l` counts no rejections beyond the limit that are by global N+1 alone."""
     words = ("--simulate", "p,3,100g,4g,4", "--disk-template", template, size, "10g,1g,1")
     one = Case("hspace", (*words, f"-l{limit}", "--machine-readable"), {})
     assert ours(one) == theirs(one)

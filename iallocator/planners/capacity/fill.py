@@ -66,7 +66,7 @@ class FillResult:
     spends:
         Whether each size uses up as much of the maximum number as instances are placed; see
         `Behaviour.counts_sizes_as_attempts`.  Then `failures` are those of the first instance
-        beyond the maximum, without global N+1, as hspace reports them.
+        beyond the maximum, as hspace reports them: none if global N+1 alone rejects it.
 
     Attributes
     ----------
@@ -130,7 +130,9 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
         number = len(filling.placed)
         if limit is not None and number >= limit:
             if filling.spends:
-                filling.failures, _ = site.limits_say(coming(0))
+                nodes, failures = site.find(coming(0))
+                only_n1 = number > 0 and not nodes and [*failures] == ["FailN1"]
+                filling.failures = {} if only_n1 else failures
             filling.ended = LIMIT_REACHED
             return False
         instance = coming(0)
