@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from iallocator.commands import COMMANDS
+from iallocator.commands import COMMANDS, FORMS
 from tests.schemas import OF_COMMAND, validator
 
 from .case import Case, Outcome
@@ -40,7 +40,7 @@ def complaints(case: Case, done: Outcome) -> list[str]:
         wrong.append(f"took {done.work:.1f} s")
     last = done.err.rstrip("\n").rsplit("\n", 1)[-1]
     options = {word.partition("=")[0] for word in case.arguments}
-    problems_on_stdout = {"--validate", "--json"} <= options
+    problems_on_stdout = {"--validate", "--json"} <= options or "--nagios" in options
     if done.status == 2 and not (problems_on_stdout or last.startswith("iallocator: ")):
         # Warnings may come before the error
         wrong.append(f"status 2 without a word: {done.err[:200]!r}")
@@ -59,6 +59,8 @@ def complaints(case: Case, done: Outcome) -> list[str]:
 def _shape(case: Case, done: Outcome) -> list[str]:
     """Return the errors of the JSON output against its schema; ``--json=1`` has no schema."""
     command = case.arguments[0] if case.arguments[0] in COMMANDS else ""
+    for option, name in FORMS.items():  # `show --settings` writes the document of `config`
+        command = name if command == "show" and f"--{option}" in case.arguments else command
     if done.status != 0 or not done.out.strip() or _says_more(case):
         return []
     forms = [word for word in case.arguments if word.partition("=")[0] == "--json"]
