@@ -89,6 +89,7 @@ class Behaviour:
 
     accepts_blank_text = False
     """A text file of blank lines is an empty cluster, not an error."""
+
     passes_n1_at_equality = False
     """A node that no move has changed passes N+1 if its free memory equals its reserve."""
 

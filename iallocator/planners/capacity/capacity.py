@@ -34,7 +34,12 @@ from iallocator.planners.capacity.fill import (
     fill_tiered,
     likely_reason,
 )
-from iallocator.planners.capacity.most import MOST_PROGRAM_INSTANCES, highest_number, most_equal
+from iallocator.planners.capacity.most import (
+    MOST_PROGRAM_INSTANCES,
+    highest_number,
+    most_equal,
+    required_failures,
+)
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
 from iallocator.planners.capacity.usage import Figures, Totals
@@ -592,12 +597,8 @@ class _Computation:
         """
         site = self._site(self._report.before.copy())
         first = site.newcomer(size, 0, self._names(0))
-        failing = {
-            failure: tolerance
-            for tolerance, failures in site.n1.required(first)
-            for failure in failures
-        }
-        return highest_number(site, first, failing if site.n1.tolerated(first) else {})
+        failing = required_failures(site, first) if site.n1.tolerated(first) else {}
+        return highest_number(site, first, failing)
 
     def _site(self, state: State, exact: bool = False) -> CapacityState:
         rules = self._wants.rules

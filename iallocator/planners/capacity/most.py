@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-__all__ = ["MOST_PROGRAM_INSTANCES", "MostEqual", "highest_number", "most_equal"]
+__all__ = [
+    "MOST_PROGRAM_INSTANCES", "MostEqual", "highest_number", "most_equal", "required_failures",
+]  # fmt: skip
 
 LARGEST_FILL_PROGRAM = 1_200
 """The largest number of choices of a program that is solved.
@@ -161,11 +163,7 @@ class _Program:
         self._tries = 0
         self.accepted: list[Nodes] | None = None
         self.gave_up = False
-        self._failing = {
-            failure: tolerance
-            for tolerance, failing in site.n1.required(self._first)
-            for failure in failing
-        }
+        self._failing = required_failures(site, self._first)
 
     def highest(self) -> int | None:
         """Return an upper bound of the number of new instances; None if nothing bounds it."""
@@ -226,6 +224,15 @@ class _Program:
             self.accepted is None and self._tries >= SOLUTIONS_CHECKED * self._thoroughness
         )
         return None if self.accepted or self.gave_up else [*self._names]
+
+
+def required_failures(site: CapacityState, instance: Instance) -> dict[Failure, FailureTolerance]:
+    """Return the failures that must be tolerated with `instance` in any group, with their N+1."""
+    return {
+        failure: tolerance
+        for tolerance, failing in site.n1.required(instance)
+        for failure in failing
+    }
 
 
 def highest_number(
