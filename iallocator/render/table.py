@@ -13,7 +13,7 @@ from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from re import Pattern
     from typing import Any
 
@@ -313,12 +313,6 @@ def _names(text: str) -> list[str]:
     return re.findall(r"\s*\S+?(?:(?<=[:,])(?=\w)|(?=\s)|$)", text)
 
 
-def _unbroken(text: str, width: int) -> Iterator[str]:
-    """Yield the parts of `text` that are kept on one line: names, and parts of wider names."""
-    for name in _names(text):
-        yield from [name] if columns_of(name.strip()) <= width else _pieces(name)
-
-
 def _piece(title: str) -> int:
     """Return the width of the widest part of a text between places where a line may end."""
     return max((columns_of(part.strip()) for part in _pieces(title)), default=0)
@@ -329,17 +323,22 @@ def _broken(cell: str, width: int) -> list[str]:
 
     A name is broken only if it does not fit into a line.
     """
-    lines = [""]
-    for name in _unbroken(cell, width):
-        piece = name
-        if columns_of(lines[-1] + piece) > width and lines[-1]:
-            lines.append("")
-            piece = piece.lstrip()
-        while columns_of(piece) > width:
-            fits = next(k for k in range(len(piece), 0, -1) if columns_of(piece[:k]) <= width)
-            lines[-1], piece = piece[:fits], piece[fits:]
-            lines.append("")
-        lines[-1] += piece
+    lines, line, used = [], "", 0
+    for name in _names(cell):
+        for part in [name] if columns_of(name.strip()) <= width else _pieces(name):
+            piece, needed = part, columns_of(part)
+            if used + needed > width and line:
+                lines.append(line)
+                piece = part.lstrip()
+                line, used, needed = "", 0, columns_of(piece)
+            while needed > width:
+                fits = next(k for k in range(len(piece), 0, -1) if columns_of(piece[:k]) <= width)
+                lines.append(piece[:fits])
+                piece = piece[fits:]
+                needed = columns_of(piece)
+            line += piece
+            used += needed
+    lines.append(line)
     return lines
 
 

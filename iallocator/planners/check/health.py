@@ -479,8 +479,16 @@ class _Examination:
                     yield Finding(f"offline_{role}", text, node=node.name, instance=instance.name)
 
     def _policy(self) -> Iterator[Finding]:
+        breaches: dict[tuple[object, ...], str] = {}  # of each size: many instances have the same
         for index, instance in self._primaries():
-            breach = INSTANCE_POLICY.entry_words(self._state.cluster, instance, index)
+            size = (
+                self._nodes[index].exclusive_storage, instance.template, instance.memory,
+                instance.vcpus, tuple(instance.disk_sizes), instance.spindles,
+                instance.spindle_use,
+            )  # fmt: skip
+            if size not in breaches:
+                breaches[size] = INSTANCE_POLICY.entry_words(self._state.cluster, instance, index)
+            breach = breaches[size]
             if breach:
                 yield Finding("policy", breach, node=self._name(index), instance=instance.name)
         for index in self._group.nodes:

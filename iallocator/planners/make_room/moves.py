@@ -246,6 +246,7 @@ class Moves:
         self.movable = self._movers()
         self._bound = Bound(context, self.movable)
         self.complete = self._bound.whole
+        self._kinds_from: dict[tuple[str, Nodes], list[tuple[float, MoveKind]]] = {}
 
     def _movers(self) -> list[Instance]:
         """Return the instances that the plan may move."""
@@ -277,25 +278,32 @@ class Moves:
         ways: list[Ways] = []
         for one in self.movable:
             present = state.where[one.name]
-            for kind in self._kinds(one):
+            for mib, kind in self._kinds(one, present):
                 if one.name in self._bound.pinned and kind.letters != ("r",):
                     continue
                 targets = self._targets(present, order) if kind.targeted else iter(present[:1])
-                ways.append((traffic(one, kind.letters), _each(one, present, kind, targets)))
+                ways.append((mib, _each(one, present, kind, targets)))
         for unit in self._bound.units:
             ways += self._at_once(unit, depth, order)
         for mib, way_moves in sorted(ways, key=lambda way: way[0]):
             for moves in islice(way_moves, width):
                 yield mib, moves
 
-    def _kinds(self, instance: Instance) -> list[MoveKind]:
-        """Return the kinds of moves that `instance` may make now."""
-        nodes, present = self._context.cluster.nodes, self._context.state.where[instance.name]
-        ends = nodes[present[0]], nodes[present[-1]]
-        drbd = len(present) > 1
-        return [
-            kind for kind in MOVE_KINDS if kind.drbd == drbd and self._rules.allows_of(kind, *ends)
-        ]
+    def _kinds(self, instance: Instance, present: Nodes) -> list[tuple[float, MoveKind]]:
+        """Return the kinds of moves that `instance` may make from its nodes `present`.
+
+        Each is returned with the MiB that it copies.
+        """
+        key = instance.name, present
+        if key not in self._kinds_from:
+            nodes = self._context.cluster.nodes
+            ends, drbd = (nodes[present[0]], nodes[present[-1]]), len(present) > 1
+            self._kinds_from[key] = [
+                (traffic(instance, kind.letters), kind)
+                for kind in MOVE_KINDS
+                if kind.drbd == drbd and self._rules.allows_of(kind, *ends)
+            ]
+        return self._kinds_from[key]
 
     def _targets(self, present: Sequence[int], order: Sequence[int]) -> Iterator[int]:
         """Return the nodes of `order` in the group of the nodes `present`, without these nodes."""
@@ -308,7 +316,11 @@ class Moves:
         members = [one for some in unit for one in some]
         if len(members) > depth:
             return
-        kinds = [[k for k in self._kinds(one) if k.letters != ("r",)] for one in members]
+        where = self._context.state.where
+        kinds = [
+            [kind for _, kind in self._kinds(one, where[one.name]) if kind.letters != ("r",)]
+            for one in members
+        ]
         if len(members) > LARGEST_MIXED_UNIT and max(map(len, kinds)) > 1:
             self.complete = False
             chosen: Iterable[Kinds] = [k for k in zip(*kinds) if len(set(k)) == 1]
