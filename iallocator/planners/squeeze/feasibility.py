@@ -550,13 +550,13 @@ class Feasibility:
         """
         off = frozenset(off)
         with Switched(self.aim.cluster, off, on):
+            infeasibility = "" if tidy else self._bounds.infeasibility(off)
+            if infeasibility:
+                return FeasibilityResult((), 0.0, infeasibility)
             if self.behaviour.squeezes_by_balancing:
                 attempt = Attempt(self.aim, off, True)
                 attempt.follow([(self._whole, self._movable_sets[-1])])
                 return attempt.outcome()
-            infeasibility = "" if tidy else self._bounds.infeasibility(off)
-            if infeasibility:
-                return FeasibilityResult((), 0.0, infeasibility)
             if off and not tidy and self._packs:
                 # Pack the lighter instances alone at first
                 rules = self._whole.while_leaving(off)
