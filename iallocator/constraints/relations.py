@@ -234,26 +234,37 @@ class Relations:
         """Return whether any constraint limits the nodes that instances may use."""
         return bool(self.rules or self.locations or self.preferred)
 
-    def idle_within(self, nodes: Collection[int], where: Where) -> bool:
+    def idle_within(self, nodes: Collection[int]) -> bool:
         """Return whether no constraint matters for moves between `nodes`, which are in one group.
 
-        Then none of `nodes` violates a constraint, wherever the instances on these nodes are.
-        `where` has the present nodes of instances, by name.
+        Then each constraint is satisfied, or violated, wherever the instances on these nodes are.
+        Only spreads over groups can be violated, see `penalty_of_spreads`.
         """
         if self.locations or len(self.constraints) > sum(map(len, self.preferred.values())):
             return False
         labels = {label for some in self.preferred.values() for label, _ in some}
         if any(not labels.issubset(self.cluster.nodes[node].tags) for node in nodes):
             return False
-        if any(map(self.varies_within_groups, self.rules)):
-            return False
-        for rule in self.rules:  # these spread instances over groups
-            here = {
-                one.instance for one in rule.members if where.get(one.instance, (-1,))[0] in nodes
-            }
-            if len(here) > 1:
-                return False
-        return True
+        return not any(map(self.varies_within_groups, self.rules))
+
+    def penalty_of_spreads(self, nodes: Collection[int], where: Where) -> float:
+        """Return the penalty of violated spreads over groups for the instances on `nodes`.
+
+        `nodes` are all nodes of one group, so no move between them changes this penalty. Each pair
+        of instances counts once. `where` has the present nodes of instances, by name.
+        """
+        spreads = [rule for rule in self.group_rules if not self.varies_within_groups(rule)]
+        soft = [one for rule in spreads for one in rule.members if not one.must]
+        if not soft:
+            return 0.0
+        rule_counts = self.rule_counts(where)
+        total = 0.0
+        for rule in spreads:
+            for member in rule.members:
+                home = rule_counts.homes.get(member.instance)
+                if home in nodes:
+                    total += RuleViolations(member, rule_counts, self.domains).cost(home)
+        return total / 2
 
     def binds(self, instance: str) -> bool:
         """Return whether a rule, label or location constraint limits the nodes of an instance."""

@@ -443,10 +443,10 @@ def rescore(problem: BalanceProblem, entries: Sequence[PlanEntry]) -> float:
     for entry in entries:
         entry.move.apply(problem.state)
         scan.refresh(entry.move.nodes)
-        scores.append(scan.score())
+        scores.append(scan.score() + problem.fixed_penalty)
     for entry, score in zip(entries, scores):
         entry.score = score
-    return scan.score()
+    return scan.score() + problem.fixed_penalty
 
 
 def _effort(moves: Iterable[Move]) -> tuple[int, int, int]:

@@ -60,6 +60,44 @@ def test_plan_with_satisfied_tags_is_the_plan_without_them(
         assert tagged[key] == plain[key]
 
 
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+@pytest.mark.parametrize("command", ["balance", "squeeze"])
+@pytest.mark.parametrize("word", ["must", "should"])
+def test_plan_with_violated_spread_over_groups_is_the_plan_without_it(
+    template: str, command: str, word: str
+) -> None:
+    """No move within a group changes a spread over groups; scores include its penalty."""
+    words = [command] + ["--drbd"] * (command == "squeeze" and template == "drbd")
+    document = _cluster(template, 1)
+    plain = json_of(*words, document=document)
+    for name in ("i0", "i1", "i2"):
+        document["instances"][name]["tags"] = [f"iallocator:separate:{word}:web:group"]
+    tagged = json_of(*words, document=document)
+    assert plain["moves"]
+    assert [one["to"] for one in tagged["moves"]] == [one["to"] for one in plain["moves"]]
+    penalty = 3 if word == "should" else 0
+    for key, score in plain["scores"].items():
+        if isinstance(score, float):
+            assert tagged["scores"][key] == pytest.approx(score + penalty), key
+    for one, other in zip(tagged["moves"], plain["moves"], strict=True):
+        assert one["score"] == pytest.approx(other["score"] + penalty)
+    if command == "balance" and template == "rbd":
+        assert tagged["bound"] == pytest.approx(plain["bound"] + penalty)
+
+
+@pytest.mark.parametrize("command", ["balance", "squeeze"])
+def test_score_before_a_plan_has_the_penalties_of_preferred_labels(command: str) -> None:
+    """The scores before and after a plan include penalties of soft constraints alike."""
+    document = _cluster("rbd", 1)
+    words = [command, *["--max-length=0"] * (command == "balance")]
+    plain = json_of(*words, document=document)["scores"]["before"]
+    _labels(document)
+    for name in ("node1", "node2"):
+        document["nodes"][name]["tags"].remove("ssd")
+    tagged = json_of(*words, document=document)["scores"]["before"]
+    assert tagged == pytest.approx(plain + 2 * len(document["instances"]))
+
+
 def test_label_that_one_node_lacks_counts() -> None:
     """`balance` moves instances that prefer a label off the only node without it."""
     document = _cluster("rbd", 1)

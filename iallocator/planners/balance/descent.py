@@ -31,7 +31,6 @@ from iallocator.planners.search import (
     LocalSearch,
     Neighbourhood,
 )
-from iallocator.scoring.scalar import score_of
 from iallocator.tolerances import GAIN_TOLERANCE
 
 TYPE_CHECKING = False
@@ -346,7 +345,7 @@ class GroupBalancer:
         return self._best()
 
     def _empty(self) -> Plan:
-        return Plan("balance", score_of(self._problem.state, self._problem.scope))
+        return Plan("balance", self._problem.present_score())
 
     def _best(self) -> Plan:
         """Return the plan with most repairing moves; of equal plans, that with the lowest score."""

@@ -8,6 +8,7 @@ from math import inf
 from iallocator.model.moves import replay, traffic
 from iallocator.planners.plan import Plan, PlanEntry, ends_of_colocation_groups
 from iallocator.scoring.rounding import RunningSums
+from iallocator.scoring.scalar import score_of
 from iallocator.tolerances import GAIN_TOLERANCE
 
 TYPE_CHECKING = False
@@ -94,6 +95,9 @@ class BalanceProblem:
     losses:
         `failures` with the rules of ``no-worse``: what cannot be restarted initially after each
         failure. This must not increase after any move.
+    fixed_penalty:
+        The part of the penalty of soft constraints that no move changes. The search leaves it out;
+        it is added to the scores of plans.
     """
 
     def __init__(
@@ -112,8 +116,9 @@ class BalanceProblem:
         self.losses = None if failures is None else failures.exactly()
         self.centres = centres
         self.failures = failures
-        idle = relations is not None and relations.idle_within(frozenset(scope), state.where)
+        idle = relations is not None and relations.idle_within(scope)
         self.relations = None if idle else relations
+        self._idle = relations if idle else None
         self.scope = scope
         self.fixed = fixed
         self.instances = instances
@@ -127,6 +132,19 @@ class BalanceProblem:
         """
         self._former = former
         return self
+
+    @cached_property
+    def fixed_penalty(self) -> float:
+        if self._idle is None:
+            return 0.0
+        return self._idle.penalty_of_spreads(frozenset(self.scope), self.state.where)
+
+    def present_score(self) -> float:
+        """Return the score of the present state, with the penalties of soft constraints."""
+        score = score_of(self.state, self.scope) + self.fixed_penalty
+        if self.affinity is not None:
+            score += self.affinity.penalty({index: k for k, index in enumerate(self.scope)})
+        return score
 
     @cached_property
     def affinity(self) -> AffinityCosts | None:
@@ -178,7 +196,7 @@ class PlanBuilder:
     guard:
         Checks N+1 after each step; None: N+1 is not checked.
     score:
-        The score of the state.
+        The score of the state, without the ``fixed_penalty`` of the problem.
     plan:
         The moves so far. After each step, they are a complete plan.
     count:
@@ -210,7 +228,7 @@ class PlanBuilder:
         self.score = self.scan.score()
         self.barred = self.outdated = False
         self.swap_nodes: set[int] = set()
-        self.plan = Plan("balance", self.score)
+        self.plan = Plan("balance", self.score + problem.fixed_penalty)
         self.count = 0
 
     def rounding(self) -> float:
@@ -325,7 +343,8 @@ class PlanBuilder:
                 if self.guard is not None:
                     self.guard.moved()
                 self.score = self.scan.score()
-                made.append(PlanEntry(move, self.score, colocated, repairs))
+                score = self.score + self.problem.fixed_penalty
+                made.append(PlanEntry(move, score, colocated, repairs))
         self.plan.entries += made
         self.limits.deadline.spare(len(made))
         self._progress(self.plan)

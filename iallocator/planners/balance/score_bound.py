@@ -69,6 +69,7 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     exact = least_of_all(model, fixed)
     if exact is not None:
         bound = max(bound, exact)
+    bound += problem.fixed_penalty
     return max(0.0, bound * (1 - BOUND_SAFETY) - BOUND_SAFETY)
 
 

@@ -30,7 +30,6 @@ from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import length_reached
 from iallocator.planners.search import LOCAL_OPTIMUM, Acceptance, LocalSearch, Neighbourhood
-from iallocator.scoring.scalar import score_of
 from iallocator.tolerances import VARIANCE_TOLERANCE
 from iallocator.units import DAY, GIB, HOUR
 
@@ -827,7 +826,7 @@ class SteadyBalancer:
         self._policy = policy
         self.gains: dict[str, float] = {}
         self.name = problem.state.cluster.nodes[problem.scope[0]].group.name
-        self._plan = Plan("balance", score_of(problem.state, problem.scope))
+        self._plan = Plan("balance", problem.present_score())
 
     def run(self) -> Plan:
         """Return the plan. If it has no moves, its `reason` says why.

@@ -28,7 +28,6 @@ from iallocator.planners.balance.move_kinds import MOVE_KINDS, possible
 from iallocator.planners.node_orders import GreedyPacking, WorstFitBesideReserve
 from iallocator.planners.plan import PlanEntry, mark_colocation_groups
 from iallocator.planners.restart_rows import RestartRows
-from iallocator.scoring.scalar import score_of
 from iallocator.solver.highs import search
 from iallocator.solver.placement_problem import MOVE_COST, PlacementProblem
 from iallocator.solver.problem import FOUND, IMPOSSIBLE
@@ -429,7 +428,7 @@ class Arrangement:
                 before = state.where[instance.name]
                 move = Move(instance, before, (target,), [(FAILOVER_TO, target)])
                 move.apply(state)
-                entries.append(PlanEntry(move, score_of(state, self._scope)))
+                entries.append(PlanEntry(move))
             return True
 
         if make_as_allowed(waiting.values(), make):

@@ -34,7 +34,6 @@ from iallocator.planners.plan import PlanEntry
 from iallocator.planners.power_state import Switched
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.planners.squeeze.emptying import PROVED, Arrangement, pack
-from iallocator.scoring.scalar import score_of
 
 TYPE_CHECKING = False
 
@@ -312,14 +311,15 @@ class Attempt:
 class ReserveStep:
     """One move of a repair."""
 
-    def __init__(self, chosen: ScoredMoves) -> None:
+    def __init__(self, chosen: ScoredMoves, fixed_penalty: float) -> None:
         self._chosen = chosen
+        self._fixed_penalty = fixed_penalty
 
     def apply(self, state: Attempt) -> None:
         """Move the instance in `state`, and add the move to the plan."""
         move = self._chosen.moves[0]
         move.apply(state.state)
-        state.entries.append(PlanEntry(move, self._chosen.score))
+        state.entries.append(PlanEntry(move, self._chosen.score + self._fixed_penalty))
 
 
 class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
@@ -357,7 +357,7 @@ class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
                 left = reserve.shortage(problem.state, problem.scope)
             if left < least:
                 best, least = scored, left
-        return None if best is None else ReserveStep(best)
+        return None if best is None else ReserveStep(best, problem.fixed_penalty)
 
 
 class CapacityBounds:
@@ -527,7 +527,8 @@ class Feasibility:
         self._known: tuple[frozenset[int], frozenset[int], Attempt] | None = None
         self._effort = BALANCING_BUDGET * thoroughness
         self._cost_of_move = len(instances) * len(aim.scope) + COST_OF_MOVE
-        bound = aim.relations is not None and aim.relations.binding
+        relations = aim.relations
+        bound = relations is not None and not relations.idle_within(aim.scope)
         self._packs = behaviour is OURS and aim.evacuate and not bound
         self._cheap = all(instance.shared for instance in lighter)
         self._whole = MoveRules(ignore_soft=ignore_soft, behaviour=behaviour)
@@ -620,19 +621,24 @@ class Feasibility:
         move, which is faster.
         """
         with Switched(self.aim.cluster, off):
-            state = State(self.aim.cluster)
+            problem = self._present(off)
             if each:
-                fixed = Capacities(self.aim.cluster.nodes, scope=self.aim.scope)
-                rules = self._whole.while_leaving(off)
-                return rescore(
-                    BalanceProblem(state, self.aim.scope, fixed, (), rules, self.aim.relations),
-                    entries,
-                )
-            replay(state, (entry.move for entry in entries))
-            last = score_of(state, self.aim.scope)
+                return rescore(problem, entries)
+            replay(problem.state, (entry.move for entry in entries))
+            last = problem.present_score()
             for entry in entries:
                 entry.score = last
             return last
+
+    def present_score(self) -> float:
+        """Return the score of the group before any move, with penalties of soft constraints."""
+        return self._present().present_score()
+
+    def _present(self, off: Collection[int] = ()) -> BalanceProblem:
+        """Return the group in its present state, without instances to move, to compute scores."""
+        cluster, scope = self.aim.cluster, self.aim.scope
+        fixed, rules = Capacities(cluster.nodes, scope=scope), self._whole.while_leaving(off)
+        return BalanceProblem(State(cluster), scope, fixed, (), rules, self.aim.relations)
 
     def _exactly(self, near: Attempt) -> FeasibilityResult:
         """Return the result of exact search, with the nodes of the attempt `near` switched.
@@ -662,14 +668,13 @@ class Feasibility:
                 result.problem += f" ({PROVED})"
                 self._impossible.add(near.off)
             return result
-        score = entries[-1].score if entries else near.outcome().score
-        return FeasibilityResult(entries, score, "")
+        return FeasibilityResult(entries, rescore(self._present(near.off), entries), "")
 
     def without_moves(self, on: Collection[int]) -> FeasibilityResult:
         """Return the result of powering on the nodes `on` without any move."""
         with Switched(self.aim.cluster, on=on):
             attempt = Attempt(self.aim, frozenset(), False)
-            attempt.check(score_of(State(self.aim.cluster), self.aim.scope))
+            attempt.check(self.present_score())
             return attempt.outcome()
 
     @property

@@ -26,7 +26,6 @@ from iallocator.planners.squeeze.headroom import MOVE_ALL, MOVE_SHARED, Headroom
 from iallocator.planners.squeeze.node_selection import LAST_ONE, NodeSelection
 from iallocator.planners.squeeze.result import SqueezePlan, SqueezeResult
 from iallocator.planners.verify import verify_moves, verify_transition
-from iallocator.scoring.scalar import score_of
 from iallocator.tags.standby import is_standby, wake_rank
 from iallocator.transition.requirements import demands_of
 
@@ -175,7 +174,6 @@ class _Work:
         options, instances = self.options, self._movable(group)
         scope, ignore_soft = in_order(group.nodes, options.behaviour), options.ignores_soft(group)
         rules = plan_rules(options.n1_of(group), self.relations)
-        relations = None if self._idle(group, state) else self.relations
         failures = FailureTolerance(state.copy(), rules, group=group)
         failures.measure()
         aim = Aim(
@@ -185,7 +183,7 @@ class _Work:
             failures,
             evacuate,
             {index for index in scope if ignore_soft or state.fails_n1(index)},
-            relations,
+            self.relations,
             self._progress,
         )
         return Feasibility(
@@ -198,10 +196,6 @@ class _Work:
             budget=self._budget if options.searches(group) else None,
             thoroughness=options.settings.thoroughness,
         )
-
-    def _idle(self, group: Group, state: State) -> bool:
-        """Return whether no constraint between instances matters for moves in `group`."""
-        return self.relations is None or self.relations.idle_within(group.nodes, state.where)
 
     def run(self, groups: Sequence[Group], done: SqueezeResult) -> None:
         """Add to `done` the nodes to power on if a group lacks the minimal reserve.
@@ -226,8 +220,8 @@ class _Work:
                 check()
             candidates = self._candidates(group, done)
             state = State(self.cluster)
-            before = score_of(state, group.nodes)
             relief = self._feasibility(group, self.options.target, state, evacuate=True)
+            before = relief.present_score()
             stranded = self._stranded(group)
             if stranded:
                 done.kept.update(dict.fromkeys(candidates, stranded))
@@ -276,9 +270,8 @@ class _Work:
                 check()
             candidates = self._candidates(group, done)
             relief = self._feasibility(group, self.options.target, state, evacuate=True)
-            search = NodeSelection(
-                relief, candidates, score_of(state, group.nodes), self.options.limits
-            )
+            before = relief.present_score()
+            search = NodeSelection(relief, candidates, before, self.options.limits)
             searches[group.index] = search
             opened.append(_Open(done, group, search, "no further node can be freed"))
             order += candidates
@@ -364,7 +357,8 @@ class _Work:
                         done.remarks.append(remark)
             if done is before:
                 return
-            if not all(self._idle(group, before.before) for group in groups):
+            relations = self.relations
+            if relations and not all(relations.idle_within(group.nodes) for group in groups):
                 changed = list(groups)  # constraints may have kept nodes of other groups
             limits = PlanLimits(
                 self.options.settings,
@@ -541,10 +535,12 @@ class _Work:
             ranks = {node.name: 0 if together else wake_rank(node) for node in standby}
             standby.sort(key=lambda node: (self._liking(node), ranks[node.name]))
             state = State(self.cluster)
-            before = score_of(state, group.nodes)
             relief = self._feasibility(group, self.options.minimal, state, evacuate=together)
             search = NodeSelection(
-                relief, [node.index for node in standby], before, self.options.limits
+                relief,
+                [node.index for node in standby],
+                relief.present_score(),
+                self.options.limits,
             )
             self._open = _Open(done, group, search, "every online node has the minimal resources")
             search.power_on()
