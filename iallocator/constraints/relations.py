@@ -247,6 +247,11 @@ class Relations:
             return False
         return not any(map(self.varies_within_groups, self.rules))
 
+    @property
+    def colocates(self) -> bool:
+        """Return whether a hard constraint colocates instances, on a node or in a domain."""
+        return any(one.must for rule in self.rules if rule.kind == TOGETHER for one in rule.members)
+
     def penalty_of_spreads(self, nodes: Collection[int], where: Where) -> float:
         """Return the penalty of violated spreads over groups for the instances on `nodes`.
 
@@ -262,7 +267,7 @@ class Relations:
         for rule in spreads:
             for member in rule.members:
                 home = rule_counts.homes.get(member.instance)
-                if home in nodes:
+                if home is not None and home in nodes:
                     total += RuleViolations(member, rule_counts, self.domains).cost(home)
         return total / 2
 

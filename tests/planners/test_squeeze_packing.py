@@ -63,6 +63,46 @@ def test_squeeze_balances_only_the_last_packed_set(monkeypatch: pytest.MonkeyPat
     assert len(runs) == 1
 
 
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "iallocator:stickiness:0.01",
+        "iallocator:separate:should:web:0.01",
+        "iallocator:separate:must:web:group",
+        "iallocator:score:node00-0001.example.com:-INFINITY",
+    ],
+)
+def test_squeeze_packs_instances_with_constraints(
+    tag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With tags of instances, `squeeze` balances as few sets of nodes as without tags."""
+    runs: list[object] = []
+    follow = Attempt.follow
+
+    def counted(self: Attempt, way: Sequence[Any]) -> None:
+        runs.append(self)
+        follow(self, way)
+
+    monkeypatch.setattr(Attempt, "follow", counted)
+    whole = document(Shape(6, "drbd", per_node=6, crowding=0.6))
+    counts = []
+    for tags in ([], [tag]):
+        for raw in list(whole["instances"].values())[:3]:
+            raw["tags"] = tags
+        runs.clear()
+        plan = json_of("squeeze", "--drbd", "--verify-plan", document=whole)
+        assert len(plan["switched_nodes"]) == 2
+        counts.append(len(runs))
+    assert counts[0] == counts[1]
+
+
+def test_last_set_is_balanced_beside_the_reserve() -> None:
+    """If balancing takes the reserve of a node, it is repeated as if the reserves were in use."""
+    plan = _squeeze(Shape(6, "drbd", per_node=6, crowding=0.3), "--drbd")
+    assert len(plan["switched_nodes"]) == 2
+    assert plan["scores"]["after"] < 1
+
+
 @pytest.mark.parametrize(("template", "option"), [("rbd", "--all"), ("drbd", "--drbd")])
 def test_packing_moves_instances_off_an_offline_node(
     template: str, option: str, monkeypatch: pytest.MonkeyPatch

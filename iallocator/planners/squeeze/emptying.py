@@ -3,6 +3,7 @@
 Packing moves each instance, the largest first, to the node with the most free capacity.  The caller
 tries many sets of nodes to free, and needs a balanced placement only for the last set.  So packing
 does not compare each move with all other moves, and takes little more time than the moves alone.
+Hard constraints are checked for each move. Penalties of soft constraints are left to balancing.
 
 Packing can fail for an instance although another placement has capacity for all instances.  Then
 exact search places all instances on shared storage at once.  The solver looks for a placement with
@@ -112,6 +113,8 @@ class _Packing(GreedyPacking):
         self._off = off | self._down
         self._limits = MoveLimits(problem.state, problem.fixed, problem.rules.limit_policies)
         self._known: dict[tuple[bool, ...], list[tuple[MoveKind, Nodes]]] = {}
+        self._relations = relations = problem.relations
+        self._rule_counts = None if relations is None else relations.live(problem.state)
 
     def is_left(self, nodes: Sequence[int]) -> bool:
         """Return whether an instance on `nodes`, the primary first, must move.
@@ -136,6 +139,8 @@ class _Packing(GreedyPacking):
     def _allows(self, instance: Instance, before: Nodes, place: Place) -> bool:
         """Return whether the limits allow every step of the move from `before` to `place`."""
         kind, target, after = place
+        if self._violates(instance, before, after, kind):
+            return False
         if len(kind.letters) > 1:
             changed = before[0] != after[0], before[1] != after[1]
             if self._limits.rejection(instance, before, after, *changed) is not None:
@@ -149,6 +154,19 @@ class _Packing(GreedyPacking):
         if not self._careful or before[1:] != after[1:]:
             return True
         return self._limits.rejection(instance, before, after, False, True) is None
+
+    def _violates(self, instance: Instance, before: Nodes, after: Nodes, kind: MoveKind) -> bool:
+        """Return whether a move of `kind` violates a hard constraint, in the end or on the way."""
+        relations, name = self._relations, instance.name
+        if relations is None or self._rule_counts is None or not relations.binds(name):
+            return False
+        closed = relations.forbidden(name)
+        if any(index in closed for index in after[1:] if index not in before):
+            return True
+        counts = self._rule_counts.now()
+        if kind.secondary_leads and relations.rejected_passing(name, before[1:2], counts):
+            return True
+        return before[0] != after[0] and bool(relations.rejected(name, after[:1], counts))
 
     def _pairs(self, instance: Instance, before: Nodes) -> Iterator[Place]:
         """Yield the places of a drbd instance, those that leave the most free capacity first.

@@ -10,7 +10,8 @@ capacity for all instances.
 
 Then moves are made in a separate state (`Attempt`).  Balancing compares only scores. It may leave a
 node without the reserve although other nodes have more than the reserve.  In this case, further
-moves reduce the shortage (`Attempt.repair`).
+moves reduce the shortage (`Attempt.repair`).  The nodes of a packed plan are balanced once more as
+if the reserves were in use (`Attempt.follow_beside_reserve`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from iallocator.aliases import Nodes
     from iallocator.compat import Behaviour
     from iallocator.constraints.relations import Relations
     from iallocator.deadline import Deadline
@@ -190,6 +192,26 @@ class Attempt:
         self._way = way
         self._continue()
 
+    def follow_beside_reserve(self, way: Sequence[Phase]) -> None:
+        """Make the moves of each phase of `way` as if the reserves were in use.
+
+        So no move takes the reserve of a node. The scores of the moves are not valid.
+        """
+        aim, nodes = self._aim, self._aim.cluster.nodes
+        reserves: list[tuple[Instance, Nodes]] = []
+        for index in aim.scope:
+            if nodes[index].online:
+                instance = copy(aim.reserve.instance)
+                instance.name = f"reserve of {nodes[index].name}"
+                reserves.append((instance, (index,)))
+        for instance, place in reserves:
+            self.state.place(instance, place)
+        for phase in way:
+            self._balance(phase)
+        for instance, place in reserves:
+            self.state.remove(instance, place)
+        self.check(0.0)
+
     def follows(self, way: Sequence[Phase]) -> bool:
         """Return whether the moves made so far are those of phases of `way`."""
         return self._made > 0 and self._way == way
@@ -205,23 +227,28 @@ class Attempt:
         return attempt
 
     def _continue(self) -> None:
-        aim = self._aim
-        for rules, instances in self._way[self._made :]:
-            now = rules.while_leaving(self.off)
-            self._balancing = BalanceProblem(
-                self.state, aim.scope, self._fixed, instances, now, aim.relations,
-                centres=self._centres,
-            ).after(self._balancing)  # fmt: skip
-            if self._centres is None:  # all phases compute scores relative to the centres of one
-                self._centres = self._balancing.means()
-            plan = Descent(self._balancing, aim.limits, aim.progress).run()
-            replay(self.state, plan.moves)
-            self.entries += plan.entries
+        for phase in self._way[self._made :]:
+            score = self._balance(phase)
             self._made += 1
             if self._made == len(self._way) or not self._tidy:
-                self.check(plan.after)
+                self.check(score)
                 if not self.problem:
                     return
+
+    def _balance(self, phase: Phase) -> float:
+        """Make the moves of one phase by balancing; return the score after them."""
+        aim, (rules, instances) = self._aim, phase
+        now = rules.while_leaving(self.off)
+        self._balancing = BalanceProblem(
+            self.state, aim.scope, self._fixed, instances, now, aim.relations,
+            centres=self._centres,
+        ).after(self._balancing)  # fmt: skip
+        if self._centres is None:  # all phases compute scores relative to the centres of one
+            self._centres = self._balancing.means()
+        plan = Descent(self._balancing, aim.limits, aim.progress).run()
+        replay(self.state, plan.moves)
+        self.entries += plan.entries
+        return plan.after
 
     def pack(self, rules: MoveRules, instances: Sequence[Instance], careful: bool = False) -> None:
         """Move `instances` off the freed nodes by packing, and then repair a lack of the reserve.
@@ -528,8 +555,8 @@ class Feasibility:
         self._effort = BALANCING_BUDGET * thoroughness
         self._cost_of_move = len(instances) * len(aim.scope) + COST_OF_MOVE
         relations = aim.relations
-        bound = relations is not None and not relations.idle_within(aim.scope)
-        self._packs = behaviour is OURS and aim.evacuate and not bound
+        colocated = relations is not None and relations.colocates
+        self._packs = behaviour is OURS and aim.evacuate and not colocated
         self._cheap = all(instance.shared for instance in lighter)
         self._whole = MoveRules(ignore_soft=ignore_soft, behaviour=behaviour)
         self._first = MoveRules(evacuate_only=True, ignore_soft=ignore_soft, behaviour=behaviour)
@@ -595,6 +622,13 @@ class Feasibility:
                     return attempt.outcome()
                 if near is None or attempt.distance() < near.distance():
                     near = attempt
+                if tidy and self._packs:
+                    attempt = Attempt(self.aim, off, tidy)
+                    attempt.follow_beside_reserve(way)
+                    if not attempt.problem:
+                        found = attempt.outcome()
+                        found.packed = True
+                        return found
             assert near is not None
             near.repair()
             searched = self._packs and self.thoroughness > 1 and not tidy
