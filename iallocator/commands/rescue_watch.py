@@ -1,8 +1,8 @@
 """``rescue --watch``: rescue nodes that do not answer, called again and again by a timer.
 
 The state between calls is a file in a folder: how often in a row each node did not answer, which
-nodes were rescued and are not yet back, and the journal of the last rescue. A damaged file counts
-as an empty one, with a warning: every node is probed anew.
+nodes were rescued and are not yet back, and the journal of the last rescue. If the file is damaged
+or missing, every node is probed anew, and the journals in the folder name the rescued nodes.
 
 A failed switch must not lead to powering off a rack. Therefore nothing is done if more nodes are
 away than `Watching.most_nodes` permits: nodes that do not answer, whatever their group, and nodes
@@ -22,7 +22,7 @@ from iallocator.commands.planner_options import WATCH_FOLDER
 from iallocator.errors import RequestError, UsageError, tell
 from iallocator.execution.cluster_check import dead_nodes
 from iallocator.execution.jobs import ExecutionError
-from iallocator.execution.journal import read_journal
+from iallocator.execution.journal import never_begun, read_journal
 from iallocator.execution.records import FAILED, REJECTED
 from iallocator.execution.report import complete, execution_document
 from iallocator.files import write_file
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
     from iallocator.commands.planner_options import Rescue
+    from iallocator.execution.records import Records
     from iallocator.model.cluster import Cluster, Node
     from iallocator.planners.result import PlanResult
 
@@ -64,10 +65,14 @@ class WatchState:
         Node that was rescued -> when, in seconds since 1970.
     journal:
         The path of the journal of the last rescue; "" for none.
+    damaged:
+        Whether the file and the journals do not show which nodes were rescued. Then every node that
+        is marked offline counts as rescued.
     """
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, STATE_FILE)
+        self.damaged = False
         self.probes: dict[str, int] = {}
         self.rescued: dict[str, float] = {}
         self.journal = ""
@@ -81,11 +86,32 @@ class WatchState:
             rescued = {str(name): float(moment) for name, moment in raw["rescued"].items()}
             self.probes, self.rescued, self.journal = probes, rescued, str(raw["journal"])
         except FileNotFoundError:
-            return
+            self._read_journals(folder)
         except OSError as error:
             raise UsageError(f"--state: {self._path}: {error.strerror}") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            if not self._read_journals(folder):
+                self.damaged = True
             tell(f"Warning: {self._path} is damaged: every node is probed anew")
+
+    def _read_journals(self, folder: str) -> bool:
+        """Find the last rescue and all rescued nodes in the journals; return whether there is any.
+
+        A journal that cannot be read may be that of any rescue: the state counts as damaged.
+        """
+        any_begun = False
+        for _, path in sorted(_journals(folder, "")):
+            try:
+                with open(path, "rb") as file:
+                    if never_begun(file.read()):
+                        continue
+                any_begun, self.journal = True, path
+                head, records = records_in(path)
+            except (OSError, UsageError, RequestError):
+                self.damaged = True
+            else:
+                self.rescued |= dict.fromkeys(_dead(records), number(head, "time"))
+        return any_begun
 
     def update(self, cluster: Cluster) -> None:
         """Count the nodes that do not answer, and forget the rescued nodes that are back.
@@ -97,6 +123,13 @@ class WatchState:
         earlier = self.probes if time() - self._written <= LONGEST_PAUSE else {}
         self.probes = {name: earlier.get(name, 0) + 1 for name in silent}
         marked = {node.name for node in cluster.nodes if node.offline and node.name not in silent}
+        if self.damaged:
+            self.rescued = dict.fromkeys(marked, time()) | self.rescued
+            if marked:
+                tell(
+                    "Warning: it is not known which nodes were rescued: every node that is offline "
+                    f"counts as rescued until it is back ({', '.join(sorted(marked))})"
+                )
         self.rescued = {name: when for name, when in self.rescued.items() if name in marked}
 
     def save(self) -> None:
@@ -163,10 +196,7 @@ class Rescues:
         A journal of ``rescue --return`` marks no node offline, and fences none: it is left out.
         """
         head, records = records_in(path)
-        dead = {
-            step["node"] for job in records.whole.values() for step in job.steps
-            if step["kind"] in (FENCE, OFFLINE)
-        }  # fmt: skip
+        dead = _dead(records)
         if head["command"] != "rescue" or head["cluster"] != cluster or not dead:
             return
         begun = number(head, "time")
@@ -174,6 +204,15 @@ class Rescues:
             self.rescued.setdefault(name, begun)
         if self.report is None:
             self.report, self.begun = execution_document(head, records, None), begun
+
+
+def _dead(records: Records) -> set[str]:
+    """Return the nodes that a rescue fences or marks offline; `records`: those of its journal."""
+    return {
+        step["node"]
+        for job in records.whole.values() for step in job.steps
+        if step["kind"] in (FENCE, OFFLINE)
+    }  # fmt: skip
 
 
 def candidates_before(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from iallocator.aliases import Json
 
 
-__all__ = ["JOURNAL_FORMAT", "Journal", "default_path", "read_journal"]
+__all__ = ["JOURNAL_FORMAT", "Journal", "default_path", "never_begun", "read_journal"]
 
 JOURNAL_FORMAT = 1
 """The version of the journal."""
@@ -78,11 +78,9 @@ class Journal:
         try:
             os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
             if os.path.isfile(path):
-                # What a killed process left of a first line
                 with open(path, "rb") as file:
-                    begun = file.read(len(HEAD_BEGINS))
-                    incomplete = b"\n" not in begun + file.read()
-                if HEAD_BEGINS.startswith(begun) and incomplete:
+                    unused = never_begun(file.read())
+                if unused:
                     os.unlink(path)
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
@@ -143,6 +141,14 @@ class Journal:
             self._file.close()
 
 
+def never_begun(content: bytes) -> bool:
+    """Return whether a file with this content is what a killed process left of a first line.
+
+    The first line is on the disk before the first job is submitted.
+    """
+    return b"\n" not in content and HEAD_BEGINS.startswith(content[: len(HEAD_BEGINS)])
+
+
 def read_journal(path: str) -> tuple[Json, list[Json]]:
     """Return the head of the journal at `path`, and its events; check every member.
 
@@ -153,11 +159,12 @@ def read_journal(path: str) -> tuple[Json, list[Json]]:
     """
     try:
         with open(path, "rb") as file:
-            lines = file.read().split(b"\n")
+            content = file.read()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    if len(lines) == 1 and HEAD_BEGINS.startswith(lines[0][: len(HEAD_BEGINS)]):
+    if never_begun(content):
         raise UsageError(f"{path}: the journal is empty: nothing was begun, run without --resume")
+    lines = content.split(b"\n")
     events = []
     for number, line in enumerate(lines[:-1], start=1):
         try:

@@ -122,8 +122,7 @@ def test_nodes_that_fail_one_after_the_other_are_not_all_powered_off(tmp_path: P
     with running(tmp_path, tagged()) as scenario:
         for _ in range(3):
             watch(tmp_path, scenario)
-        scenario.found("node4").update(dict.fromkeys(AMOUNTS), pip="192.0.2.2", sip="192.0.2.2")
-        scenario.found("node4")["ndparams"]["oob_program"] = OOB
+        fail(scenario, "node4")
         made = len(scenario.submitted)
         for _ in range(4):
             assert watch(tmp_path, scenario) == 1
@@ -260,7 +259,13 @@ def test_dry_run_of_a_watch_keeps_its_state(tmp_path: Path, capsys: Capture) -> 
         assert not scenario.submitted
 
 
-def test_damaged_state_counts_as_empty(tmp_path: Path, capsys: Capture) -> None:
+def fail(scenario: Running, name: str) -> None:
+    """Let the node `name` with an out-of-band program no longer answer."""
+    scenario.found(name).update(dict.fromkeys(AMOUNTS), pip="192.0.2.2", sip="192.0.2.2")
+    scenario.found(name)["ndparams"]["oob_program"] = OOB
+
+
+def test_damaged_state_counts_calls_anew(tmp_path: Path, capsys: Capture) -> None:
     """`rescue --watch` counts again from zero, with a warning, if its state is damaged."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "state.json").write_text('{"probes": {"node2": 99}, "rescued"')
@@ -268,6 +273,76 @@ def test_damaged_state_counts_as_empty(tmp_path: Path, capsys: Capture) -> None:
         assert watch(tmp_path, scenario) == 0
         assert not scenario.submitted
     assert "is damaged: every node is probed anew" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("case", ["damaged", "gone", "all damaged", "journals gone"])
+def test_lost_state_powers_no_further_node_off(case: str, tmp_path: Path, capsys: Capture) -> None:
+    """`rescue --watch` finds the rescued nodes in its journals if its state is lost.
+
+    If a journal is damaged, too, or the state is damaged and there is no journal, every node that
+    is marked offline counts as rescued.
+    """
+    state = tmp_path / "state" / "state.json"
+    with running(tmp_path, tagged()) as scenario:
+        for _ in range(3):
+            watch(tmp_path, scenario)
+        made = len(scenario.submitted)
+        (journal,) = state.parent.glob("*.journal")
+        if case == "all damaged":
+            journal.write_bytes(b"\0" * 100)
+        elif case == "journals gone":
+            journal.unlink()
+        if case == "gone":
+            state.unlink()
+        else:
+            state.write_bytes(b"\0" * 100)
+        fail(scenario, "node4")
+        capsys.readouterr()
+        for _ in range(5):
+            assert watch(tmp_path, scenario) == 1
+        out, err = capsys.readouterr()
+        assert len(scenario.submitted) == made
+        assert not scenario.found("node4")["offline"]
+        assert "are rescued and not back: node2, node4" in " ".join(out.split())
+        words = "every node that is offline counts as rescued"
+        assert (words in " ".join(err.split())) == (case in ("all damaged", "journals gone"))
+        heal(scenario, "node2")
+        watch(tmp_path, scenario)
+        assert scenario.found("node4")["offline"]
+
+
+def test_first_call_with_an_offline_node_rescues_another_one(tmp_path: Path) -> None:
+    """Without state and journals, `rescue --watch` ignores nodes that a person set offline."""
+    answers = tagged()
+    answers["nodes"][3].update(live_node("node4", offline=True))
+    with running(tmp_path, answers) as scenario:
+        for _ in range(3):
+            watch(tmp_path, scenario)
+        assert scenario.found("node2")["offline"]
+
+
+def test_killed_watch_goes_on_if_its_state_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a killed call that also lost the state, the next call resumes the rescue."""
+    send = Waves._send
+
+    def dying(waves: Waves, wave: Any) -> None:
+        send(waves, wave)
+        if wave:
+            raise Killed
+
+    with running(tmp_path, tagged()) as scenario:
+        for _ in range(2):
+            watch(tmp_path, scenario)
+        with monkeypatch.context() as patched:
+            patched.setattr(Waves, "_send", dying)
+            with pytest.raises(Killed):
+                watch(tmp_path, scenario)
+        (tmp_path / "state" / "state.json").write_text("")
+        watch(tmp_path, scenario)
+        made = kinds(scenario)
+        assert len(made) == len(set(made)) == 8
 
 
 @pytest.mark.parametrize(
