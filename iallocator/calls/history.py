@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["Entry", "LoggedCall", "logged_calls", "read_history"]
+__all__ = ["Entry", "LoggedCall", "logged_calls", "read_history", "request_files"]
 
 
 FACTS: dict[str, tuple[type, ...]] = {
@@ -119,6 +119,25 @@ def read_history(folder: str) -> list[Entry]:
             del facts["seconds"]
         entries.append(Entry(number, request, time, facts))
     return entries
+
+
+def request_files(folder: str) -> list[tuple[float, str]]:
+    """Return the time, in seconds since 1970, and the path of each request in `folder`.
+
+    The folder has captured calls, or else other documents: each one may be a request, and its time
+    is that of the last change of the file. The oldest call or the first name comes first.
+
+    Raises
+    ------
+    UsageError
+        If the folder cannot be read.
+    """
+    calls = [(entry.time, entry.request) for entry in read_history(folder)]
+    if calls:
+        return calls
+    paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    documents = [path for path in paths if path.endswith((".json", ".json.gz"))]
+    return [(os.lstat(path).st_mtime, path) for path in documents]
 
 
 @dataclass(slots=True)

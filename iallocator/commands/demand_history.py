@@ -8,12 +8,13 @@ On a day with several samples, the last one counts. The archive counts on days w
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 from math import inf
 from time import time
 from typing import Any
 
-from iallocator.calls.history import read_history
+from iallocator.calls.history import request_files
 from iallocator.commands.day_files import DayFiles, time_words
 from iallocator.deadline import check
 from iallocator.engine import reading_for
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from iallocator.commands.planner_options import Capacity
 
 __all__ = ["demand_history"]
+
+ANSWER_KEYS = {"success", "info", "result"}
+"""The keys of an answer of the plugin, which may be in the folder of the requests."""
 
 
 def demand_history(command: Command) -> tuple[list[DemandSample], float]:
@@ -103,17 +107,22 @@ def _captured(own: Capacity, now: float) -> list[DemandSample]:
     by_day: dict[int, DemandSample] = {}
     damaged = 0
     reading = reading_for(own)
-    for entry in reversed(read_history(own.capture)):
+    for moment, path in sorted(request_files(own.capture), reverse=True):
         check()
-        day = int(entry.time // DAY)
-        if day in by_day or not now - SAMPLE_WINDOW * DAY <= entry.time < now:
+        day = int(moment // DAY)
+        if day in by_day or not now - SAMPLE_WINDOW * DAY <= moment < now:
             continue
         try:
-            cluster = read_cluster(decode(read_file(entry.request, own.max_input)), reading)
+            if not os.path.isfile(path):  # reading a pipe would block
+                raise UsageError(f"{path}: no file")
+            document = decode(read_file(path, own.max_input))
+            if document.keys() >= ANSWER_KEYS:
+                continue
+            cluster = read_cluster(document, reading)
         except IallocatorError:
             damaged += 1
             continue
-        by_day[day] = DemandSample(entry.time, demand_of(cluster))
+        by_day[day] = DemandSample(moment, demand_of(cluster))
     if damaged:
         tell(f"Warning: {own.capture}: {damaged} requests cannot be read, and are left out")
     return list(by_day.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from iallocator.calls.history import read_history
+from iallocator.calls.history import request_files
 from iallocator.calls.layout import referred, request_path
 from iallocator.commands import options_of
 from iallocator.configuration import configure
@@ -52,11 +52,7 @@ def past_requests(folder: str, settings: Settings, cluster: Cluster) -> list[Pas
     requests: list[Past] = []
     known: dict[str, Settings] = {}  # settings in a request -> the effective settings
     groups = {group.name for group in cluster.groups}
-    paths = [entry.request for entry in read_history(folder)]
-    if not paths:  # not a folder of captured calls: read every document
-        every = sorted(map(str, Path(folder).iterdir()))
-        paths = [path for path in every if path.endswith((".json", ".json.gz"))]
-    for path in paths:
+    for _, path in request_files(folder):
         if not Path(path).is_file():  # reading a pipe would block
             tell(f"iallocator: {path}: no file; left out")
             continue

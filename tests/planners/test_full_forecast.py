@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
@@ -267,6 +268,30 @@ def test_captured_requests_are_a_history(tmp_path: Path) -> None:
         now["instances"][f"i{k}"] = rbd("node1", memory=256)
     words = ("capacity", "--json", "--forecast", f"--capture={calls}", AT, "--n1=off", *SIZE)
     done = run(*words, stdin=as_bytes(now))
+    (group,) = json.loads(done.stdout)["trend"]["groups"]
+    assert group["per_day"] == pytest.approx(0.25)
+
+
+def test_folder_of_documents_is_a_history(tmp_path: Path) -> None:
+    """`--forecast` reads requests that another program captured, with the times of their files.
+
+    Answers of the plugin in the same folder are left out without a warning.
+    """
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    for days in range(20, -1, -1):
+        document = nodes(instances=0)
+        for k in range(21 - days):
+            document["instances"][f"i{k}"] = rbd("node1", memory=256)
+        file = calls / f"{99 - days}-allocate.request.json"
+        file.write_bytes(as_bytes(document))
+        answer = calls / f"{99 - days}-allocate.response.json"
+        answer.write_text('{"success": true, "info": "", "result": []}')
+        for path in (file, answer):
+            os.utime(path, ((NOW - timedelta(days=days)).timestamp(),) * 2)
+    words = ("capacity", "--json", "--forecast", f"--capture={calls}", AT, "--n1=off", *SIZE)
+    done = run(*words, str(calls / "99-allocate.request.json"))
+    assert not done.stderr
     (group,) = json.loads(done.stdout)["trend"]["groups"]
     assert group["per_day"] == pytest.approx(0.25)
 
