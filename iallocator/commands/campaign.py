@@ -125,9 +125,7 @@ class _Campaign:
         """Plan and execute one group after the other; return the exit status."""
         command, state, settings = self._command, self._state, self._command.settings
         while True:
-            if settings.until is not None and time() + state.longest() > settings.until:
-                when = strftime("%Y-%m-%d %H:%M", localtime(settings.until))
-                tell(f"no further group begins: it would not end before {when} (--until)")
+            if self._too_late(state.longest()):
                 return 0
             with progress_line("reading the cluster"):
                 command.source = read_source(command)
@@ -148,6 +146,9 @@ class _Campaign:
             if not done.rounds:
                 tell(*planned.remarks)
                 return planned.status
+            estimate = done.document()["campaign"]["estimated_seconds"]
+            if not state.longest() and self._too_late(estimate):
+                return 0
             nodes = names(done.rounds[0].nodes)
             left = len(state.to_do)
             seconds = state.seconds_left(left)
@@ -165,6 +166,15 @@ class _Campaign:
             stopped = self._settle(status, again=False)
             if stopped is not None:
                 return stopped
+
+    def _too_late(self, seconds: float) -> bool:
+        """Report and return whether a group that takes `seconds` would not end before --until."""
+        until = self._command.settings.until
+        if until is None or time() + seconds <= until:
+            return False
+        when = strftime("%Y-%m-%d %H:%M", localtime(until))
+        tell(f"no further group begins: it would not end before {when} (--until)")
+        return True
 
     def go_on(self) -> int | None:
         """Complete the group in maintenance; return an exit status if the campaign must stop.

@@ -64,6 +64,7 @@ def plan_for(
         local=_local_node(command, names),
         bandwidth=own.bandwidth,
         work_seconds=own.work_time,
+        until=own.until,
     )
 
     def balance(groups: Sequence[str]) -> list[PlanEntry]:

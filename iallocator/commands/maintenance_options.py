@@ -105,7 +105,8 @@ class Maintain(PlanForms, Execution, NodesAway, CampaignSettings):
     boot_timeout: float = BOOT
     until: float | None = option(
         "--until",
-        "with -X: begin no group that would not end before this time (06:00, or RFC 3339)",
+        "begin no group that would not end before this time (06:00, or RFC 3339); without -X: "
+        "report which groups end before it, as estimated",
         moment, "TIME", group=EXECUTION,
     )  # fmt: skip
 
@@ -123,10 +124,8 @@ class Maintain(PlanForms, Execution, NodesAway, CampaignSettings):
             raise UsageError(f"--only and --skip contradict each other: {', '.join(both)}")
         if self.no_reboot and "boot_id" in self.chosen:
             raise UsageError("--boot-id and --no-reboot exclude each other")
-        for name in ("until", "boot_id"):
-            if name in self.chosen and not self.execute:
-                word = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{word} needs -X: it is about the execution of a campaign")
+        if "boot_id" in self.chosen and not self.execute:
+            raise UsageError("--boot-id needs -X: it is about the execution of a campaign")
         NodesAway.check(self, positional)
         super().check(positional)
 

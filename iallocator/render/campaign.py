@@ -92,6 +92,11 @@ def campaign_lines(plan: Json) -> list[str]:
         f"After each group, {AFTER_WORDS[campaign['after_group']]} "
         f"(--after {campaign['after_group']})",
     ]
+    if campaign["until"] is not None:
+        fit, until = campaign["groups_until"], campaign["until"]
+        part = f"{many(fit, 'group')} of {len(groups)}" if fit < len(groups) else "all groups"
+        later = "; the others wait for another run (--resume)" if fit < len(groups) else ""
+        lines.append(f"Before {until} (--until), {part} would end{later}")
     return lines if groups else lines[:1]
 
 

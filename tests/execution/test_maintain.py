@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -355,6 +356,10 @@ def test_until_begins_no_group_after_that_time(tmp_path: Path, capsys: Capture) 
         assert main(one.words("--until=2020-01-01T00:00:00Z")) == 0
         assert "no further group begins" in capsys.readouterr().err
         assert one.ran() == []
+        soon = (datetime.now(UTC) + timedelta(minutes=9)).isoformat()
+        assert main(one.again(f"--until={soon}")) == 0
+        assert "no further group begins" in capsys.readouterr().err
+        assert one.ran() == []  # a group is expected to take ten minutes
         assert main(one.again()) == 0
         assert len(one.ran()) == 3
 
@@ -483,7 +488,6 @@ def test_file_that_is_no_state_is_rejected(tmp_path: Path, capsys: Capture) -> N
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--until=06:00",), "--until needs -X"),
         (("--boot-id=cat {node}",), "--boot-id needs -X"),
         (("--boot-id=cat",), "--boot-id: expected {node} in the command"),
         (("--until=morning",), "--until"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -240,6 +242,22 @@ def test_estimate_is_the_copies_at_the_bandwidth_and_the_time_of_each_group() ->
     whole = plan["campaign"]
     assert whole["copied_mib"] == sum(move["copied_mib"] for move in plan["moves"]) > 0
     assert whole["estimated_seconds"] == sum(g["estimated_seconds"] for g in plan["reboots"])
+
+
+@pytest.mark.parametrize("minutes", [-10, 25, 90])
+def test_plan_reports_the_groups_that_end_before_until(minutes: int) -> None:
+    """Without -X, `maintain --until` reports how many groups end before that time."""
+    moment = (datetime.now(UTC) + timedelta(minutes=minutes)).replace(microsecond=0)
+    until = moment.isoformat().replace("+00:00", "Z")
+    words = ("--bandwidth=1000", "--work-time=600", "--parallel=1", f"--until={until}")
+    plan = campaign(SHARED, *words)
+    assert plan["campaign"]["until"] == until
+    times = accumulate(group["estimated_seconds"] for group in plan["reboots"])
+    expected = sum(time <= minutes * 60 for time in times)
+    assert plan["campaign"]["groups_until"] == expected == {-10: 0, 25: 2, 90: 4}[minutes]
+    text = run("maintain", "--force", *words, stdin=as_bytes(SHARED)).stdout.decode()
+    part = "all groups would end" if minutes == 90 else f"{expected} groups of 4 would end; the"
+    assert f"Before {until} (--until), {part}" in text
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ Cost: one plan of reboots, or one for each group.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
+from time import gmtime, strftime, time
 
 from iallocator.deadline import TIME_IS_UP, Stopped
 from iallocator.model.state import State
@@ -73,6 +76,8 @@ class CampaignOptions:
         The assumed speed of copying disks, in MiB per second, for estimates.
     work_seconds:
         The assumed duration of the maintenance of a group, in seconds, for estimates.
+    until:
+        The time before which groups must end, in seconds since 1970; None: there is no such time.
     """
 
     after: str = BACK
@@ -82,6 +87,7 @@ class CampaignOptions:
     local: str = ""
     bandwidth: float = 100.0
     work_seconds: float = WORK_SECONDS
+    until: float | None = None
 
 
 class CampaignResult(RebootResult):
@@ -154,6 +160,8 @@ class CampaignResult(RebootResult):
             group["copied_mib"] = copied
             group["estimated_seconds"] = round(copied / options.bandwidth + options.work_seconds)
         groups = document["reboots"]
+        ends = accumulate(group["estimated_seconds"] for group in groups)
+        left = inf if options.until is None else options.until - time()
         document["kept"] += [
             {"node": self.cluster.nodes[index].name, "reason": reason}
             for index, reason in self.away.items()
@@ -165,8 +173,17 @@ class CampaignResult(RebootResult):
             "reboots_nodes": options.reboots,
             "copied_mib": sum(group["copied_mib"] for group in groups),
             "estimated_seconds": sum(group["estimated_seconds"] for group in groups),
+            "until": None
+            if options.until is None
+            else strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(options.until)),
+            "groups_until": sum(end <= left for end in ends),
         }
         return document
+
+
+def _utc(moment: float | None) -> str | None:
+    """Return a time in seconds since 1970 as text; None if there is none."""
+    return None if moment is None else strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(moment))
 
 
 def plan_campaign(
