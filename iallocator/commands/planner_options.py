@@ -234,8 +234,8 @@ class Steady(CommandSettings):
     gib_cost: float = option(
         "--gib-cost",
         "with --steady: gain that a move needs in addition for each GiB that it copies, in "
-        "percent of a node, times the number of nodes (default 0.03)",
-        number_between(0, 100), "PERCENT", 0.03, group=TUNING, rare=True,
+        "percent of a node, times the number of nodes (default 0.01)",
+        number_between(0, 100), "PERCENT", 0.01, group=TUNING, rare=True,
     )  # fmt: skip
     hourly_moves: int = option(
         "--hourly-moves",

@@ -172,7 +172,11 @@ class SteadyRound:
             loads_by_node[one.name] = measured, nodes
         present = LoadSample(now, loads_by_node)
         if not any(measured for measured, _ in present.instances.values()):
-            raise UsageError("--steady needs measured loads: -U FILE, --mond or --mond-data FILE")
+            raise UsageError(
+                "--steady needs measured loads, which LUXI, RAPI and files of clusters do not "
+                "have: --mond=yes asks the monitoring daemons of the nodes; --mond-data FILE and "
+                "-U FILE read a file"
+            )
         self._own, self._cluster = own, cluster
         self._history = LoadHistory(own.history)
         samples = [*self._history.samples(now, own.max_input), present]

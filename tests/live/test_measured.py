@@ -180,3 +180,21 @@ def test_load_of_placement_keys_is_that_of_the_daemons(tmp_path: Path) -> None:
             )
         )
     assert chosen == {("node1", "node2"), ("node2", "node1")}
+
+
+def test_history_of_loads_comes_from_daemons_beside_rapi(tmp_path: Path, capsys: Capture) -> None:
+    """With RAPI, `balance --steady` stores the loads of monitoring daemons, and names the options.
+
+    RAPI itself reports no loads.
+    """
+    address = write_answers(tmp_path / "rapi", rapi_answers())
+    words = ["balance", "--steady", f"--history={tmp_path}/loads", "--all-groups", "-m", address]
+    assert main(words) == 2
+    message = capsys.readouterr().err
+    assert "LUXI, RAPI and files of clusters do not have: --mond=yes" in message
+    loads = dict(zip(NODES, (5.0, 1.0, 2.0, 4.0, 0.5), strict=True))
+    assert main([*words, stored(tmp_path, loads), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steady"]["sample_count"] == 1
+    (day,) = (tmp_path / "loads").glob("*.jsonl")
+    instances = json.loads(day.read_text())["instances"]
+    assert sum(one["load"][0] for one in instances.values() if "load" in one) > 5

@@ -29,6 +29,12 @@ class Life:
         Name of an instance -> its memory, disk and network load, if it has them.
     tags:
         Name of an instance -> its tag.
+    seconds:
+        Name of an instance -> its secondary node, if it has one.
+    memory, other_memory:
+        The MiB of every node, and of nodes with another amount.
+    groups:
+        Name of a node -> its group, if that is not the default one.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +44,10 @@ class Life:
         self.other: dict[str, str] = {}
         self.offline: set[str] = set()
         self.tags: dict[str, str] = {}
+        self.seconds: dict[str, str] = {}
         self.memory = 16384
+        self.other_memory: dict[str, int] = {}
+        self.groups: dict[str, str] = {}
         self.templates = "rbd"
 
     def round(self, hours: float, *options: str, apply: bool = True) -> dict[str, Any]:
@@ -62,8 +71,10 @@ class Life:
         plan: dict[str, Any] = json.loads(done.stdout)
         conforms(plan, "plan")
         for move in plan["moves"] if apply else ():
-            assert move["from"] == [self.places[move["instance"]]]
-            (self.places[move["instance"]],) = move["to"]
+            name = move["instance"]
+            assert move["from"] == [self.places[name], *filter(None, [self.seconds.get(name)])]
+            self.places[name], *second = move["to"]
+            self.seconds |= {name: second[0]} if second else {}
         return plan
 
     def day(self) -> None:
@@ -77,14 +88,17 @@ class Life:
 
     def _cluster(self) -> str:
         used = {node: 1024 * sum(at == node for at in self.places.values()) for node in NODES}
-        lines = ["default|uuid-default|preferred||", ""]
+        names = dict.fromkeys(["default", *self.groups.values()])
+        memory = dict.fromkeys(NODES, self.memory) | self.other_memory
+        lines = [*(f"{name}|uuid-{name}|preferred||" for name in names), ""]
         lines += [
-            f"{node}|{self.memory}|0|{self.memory - used[node]}|100000|100000|{CPUS}|"
-            f"{'Y' if node in self.offline else 'N'}|uuid-default"
+            f"{node}|{memory[node]}|0|{memory[node] - used[node]}|100000|100000|{CPUS}|"
+            f"{'Y' if node in self.offline else 'N'}|uuid-{self.groups.get(node, 'default')}"
             for node in NODES
         ]
         lines += ["", *(
-            f"{name}|1024|0|2|running|Y|{node}||{self.templates}|{self.tags.get(name, '')}"
+            f"{name}|1024|0|2|running|Y|{node}|{self.seconds.get(name, '')}|{self.templates}|"
+            f"{self.tags.get(name, '')}"
             for name, node in self.places.items()
         )]  # fmt: skip
         return "\n".join([*lines, "", ""])
@@ -322,7 +336,61 @@ def test_unhealthy_cluster_moves_nothing(life: Life) -> None:
     assert "2 nodes offline or drained" in life.round(24.2)["reason"]
     life.offline = set()
     life.memory = 5000
-    assert "N+1 does not hold" in life.round(24.4)["reason"]
+    plan = life.round(24.4)
+    assert plan["moves"] == []
+    assert plan["reason"].startswith(
+        "N+1 does not hold: if node1 fails, i00, i04, i08 and 1 more cannot be restarted; no move "
+        "repairs it; nothing moves for loads before N+1 holds"
+    )
+    assert "permitted from 9:00" in life.round(24.5, "--hours=9-10")["reason"]
+
+
+def violate(life: Life, memory: int) -> None:
+    """Let node2 have no memory for all the failovers from node1; all nodes have `memory` MiB."""
+    life.templates, life.memory = "drbd", memory
+    for name, node in life.places.items():
+        others = [other for other in NODES if other != node]
+        life.seconds[name] = "node2" if node == "node1" else others[int(name[1:]) // 4 % 3]
+
+
+def test_moves_that_repair_n1_come_before_moves_for_loads(life: Life) -> None:
+    """If N+1 does not hold, `balance --steady` only plans the moves that repair it.
+
+    Afterwards, instances move for loads.
+    """
+    violate(life, 8000)
+    life.day()
+    plan = life.round(24.2)
+    assert len(plan["moves"]) == 1
+    assert plan["reason"].startswith("N+1 does not hold: if node1 fails, ")
+    assert plan["reason"].endswith("; the plan repairs it, before anything moves for loads")
+    plan = life.round(25.2)
+    assert "N+1 does not hold" not in plan["reason"]
+    assert plan["moves"]
+
+
+def test_repair_of_n1_keeps_the_limits_of_steady_balancing(life: Life) -> None:
+    """The moves that repair N+1 count for the caps, and an instance rests after its move."""
+    violate(life, 7000)
+    life.day()
+    assert life.round(24.1, "--hours=9-10")["moves"] == []
+    plan = life.round(24.2, "--hourly-moves=1")
+    (first,) = plan["moves"]
+    assert "the plan repairs only a part: the caps" in plan["reason"]
+    assert life.round(24.4, "--hourly-moves=1")["moves"] == []
+    (second,) = life.round(25.4, "--hourly-moves=1")["moves"]
+    assert first["instance"] != second["instance"]
+    assert "N+1 does not hold" not in life.round(26.4)["reason"]
+
+
+def test_violated_n1_of_one_group_does_not_stop_another_group(life: Life) -> None:
+    """N+1 that does not hold in a group stops balancing in this group only."""
+    life.groups = {"node3": "other", "node4": "other"}
+    life.other_memory = {"node3": 5000, "node4": 5000}
+    life.day()
+    plan = life.round(24.2)
+    assert {move["from"][0] for move in plan["moves"]} == {"node1"}
+    assert "if node3 fails" in plan["reason"]
 
 
 def test_damaged_missing_and_foreign_lines_are_left_out(life: Life) -> None:
@@ -432,7 +500,7 @@ def test_time_of_a_round_has_any_form_of_rfc_3339(moment: str, tmp_path: Path) -
 
 def test_loads_are_required(tmp_path: Path) -> None:
     words = ["--steady", f"--history={tmp_path}", "docs/examples/cluster.json"]
-    assert "needs measured loads" in complaint(run("balance", *words))
+    assert "needs measured loads, which" in complaint(run("balance", *words))
 
 
 def history(life: Life, *options: str) -> dict[str, Any]:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.errors import many
+from iallocator.errors import FEW_NAMES, many, named
+from iallocator.n1 import UndecidedError
 from iallocator.planners.balance.compound_moves import allowed_move
-from iallocator.planners.balance.move_kinds import ScoredMoves, kinds_to
+from iallocator.planners.balance.move_kinds import BY_NAME, ScoredMoves, kinds_to
 from iallocator.planners.balance.plan_builder import PlanBuilder, Step
 from iallocator.planners.plan import Plan
 from iallocator.planners.plan_limits import length_reached
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.model.state import State
+    from iallocator.n1 import Failure
+    from iallocator.n1.tolerance import FailureTolerance
     from iallocator.planners.balance.plan_builder import BalanceProblem, Progress
     from iallocator.planners.plan_limits import StopCriteria
     from iallocator.planners.search import Objective
@@ -131,6 +134,11 @@ clear differences count.
 
 UNEVEN_WEIGHT = 0.5
 """The weight of the expected load above `UNEVEN`, in percent of the mean, in the objective."""
+
+
+NO_GAIN = "no move gains more than its cost, with the newer and with the older samples"
+
+RELIEVED = "no further move relieves an overloaded node"
 
 
 class Measured(NamedTuple):
@@ -683,7 +691,7 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
     ) -> Step | None:
         """Return the best move that all limits allow; None if there is none."""
         self.dropped = 0
-        steps = self._relieving(state) if self._full else self._gaining(state)
+        steps = self._useful(state)
         self.found = len(steps)
         steps.sort(key=lambda step: step[0], reverse=True)
         for _, move in steps:
@@ -694,6 +702,16 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
             if allows(step):
                 return step
         return None
+
+    def objective(self, builder: PlanBuilder) -> Objective:
+        """Return the objective of the state, which each step lowers."""
+        if self._full:
+            return (float(-len(builder.plan.entries)),)
+        return (self._loads.objective(builder.state),)
+
+    def _useful(self, builder: PlanBuilder) -> list[tuple[Objective, Move]]:
+        """Return the useful moves, each with its objective; higher is better."""
+        return self._relieving(builder) if self._full else self._gaining(builder)
 
     def _candidates(self, builder: PlanBuilder) -> list[Instance]:
         loads, policy = self._loads, self._policy
@@ -798,6 +816,84 @@ class SteadyMove(Neighbourhood[PlanBuilder, Step]):
         return moves
 
 
+class N1Repair(SteadyMove):
+    """The moves after which failures that are not tolerated lose less.
+
+    `failures`: the N+1 checks of the group by the rules of ``no-worse``.
+    """
+
+    name = "repair of N+1"
+
+    def __init__(self, loads: _Loads, policy: SteadyPolicy, failures: FailureTolerance) -> None:
+        super().__init__(loads, policy, ())
+        self._failures = failures
+
+    def objective(self, builder: PlanBuilder) -> Objective:
+        """Return the number of instances that failures lose, and their MiB of memory."""
+        return self._lost(self._failures.failing())
+
+    def _lost(self, failing: Sequence[Failure]) -> tuple[float, float]:
+        """Return how many instances `failing` lose in total, and their MiB; infinity if unknown."""
+        losses = self._failures.losses(failing)
+        if len(losses) < len(failing):
+            return np.inf, np.inf
+        return (
+            float(sum(loss.instances for loss in losses.values())),
+            float(sum(loss.memory for loss in losses.values())),
+        )
+
+    def _useful(self, builder: PlanBuilder) -> list[tuple[Objective, Move]]:
+        """Return moves after which less is lost, each with its objective.
+
+        The first number is 1 if the move violates no further soft constraint, else 0. The next ones
+        are by how many instances and by how many MiB less is lost. The last one is the gain.
+        """
+        loads, limits, state = self._loads, self._policy.limits, builder.state
+        failing = self._failures.not_tolerated(self._failures.failing())
+        count, memory = self._lost(failing)
+        concerned = self._concerned(state, failing)
+        expected = loads.expected(state)
+        moves: list[tuple[Objective, Move]] = []
+        for one in builder.problem.instances:
+            if concerned.isdisjoint(state.where[one.name]) or one.name not in loads.position:
+                continue
+            if not self._policy.may_move(one.name):
+                continue
+            gains = loads.gains(state, expected, one.name)[0]
+            worse = self._worsening(builder, one)
+            for k, target in enumerate(loads.scope):
+                for move in self._moves(builder, one, target):
+                    check()
+                    with state.trial():
+                        move.apply(state)
+                        left = self._lost(failing)
+                    if left < (count, memory) and self._within_budget(builder, move):
+                        moved = move.after[0] == target
+                        gain = float(gains[k]) * moved - move.copied / GIB * limits.gib_cost
+                        good = float(not moved or target not in worse)
+                        moves.append(((good, count - left[0], memory - left[1], gain), move))
+        return moves
+
+    def _concerned(self, state: State, failing: Sequence[Failure]) -> set[int]:
+        """Return the nodes with instances that may have to move so that `failing` lose less."""
+        nodes: set[int] = set()
+        for index in {index for failure in failing for index in failure}:
+            nodes.add(index)
+            for one in state.primaries[index].values():
+                nodes.update(state.where[one.name] if one.needs_secondary else self._loads.scope)
+        return nodes
+
+    def _moves(self, builder: PlanBuilder, one: Instance, target: int) -> list[Move]:
+        """Return the moves of an instance to node `target`, or of its secondary."""
+        moves = super()._moves(builder, one, target)
+        state, rules, kind = builder.state, builder.problem.rules, BY_NAME["r"]
+        present = state.where[one.name]
+        nodes = [state.cluster.nodes[index] for index in (present[0], present[-1])]
+        if len(present) > 1 and target not in present and rules.allows_of(kind, *nodes):
+            moves.append(kind.move(one, present, target))
+        return moves
+
+
 class SteadyBalancer:
     """Finds the steady plan of one group, in place of `GroupBalancer`.
 
@@ -845,7 +941,8 @@ class SteadyBalancer:
             self._plan.reason = "fewer than two nodes are online"
             return self._plan
         self.before = self.after = loads.deviation(problem.state)
-        full = loads.overloaded(problem.state)
+        failure = self._not_tolerated()
+        full = [] if failure else loads.overloaded(problem.state)
         # Outside the permitted hours, or with a short history, only moves off overloaded nodes
         if policy.limits.permits(policy.now):
             forbidden = self._short(policy.limits.least_history)
@@ -853,24 +950,42 @@ class SteadyBalancer:
             hours = policy.limits.hours
             forbidden = f"moves are permitted from {hours[0]}:00 to {hours[1]}:00 UTC only"
         if forbidden and not full:
-            self._plan.reason = forbidden
+            self._plan.reason = "; ".join(filter(None, (failure, forbidden)))
             return self._plan
         failures = problem.failures
         guard = None if failures is None else failures.comparison.guard()
         builder = PlanBuilder(problem, self._limits, self._progress, guard)
         self._plan = builder.plan
         with builder.state.trial():
+            if failure:
+                self._repair(builder, loads, failure)
             if full:
-                self._search(builder, loads, full)
-            if not forbidden:
-                self._search(builder, loads, ())
+                self._search(builder, loads, SteadyMove(loads, policy, full), RELIEVED)
+            if not (failure or forbidden):
+                self._search(builder, loads, SteadyMove(loads, policy, ()), NO_GAIN)
             self.after = loads.deviation(builder.state)
         return self._plan
 
-    def _search(self, builder: PlanBuilder, loads: _Loads, full: Sequence[int]) -> None:
-        """Add steps to the plan until no step helps or the maximum number of moves is reached.
+    def _repair(self, builder: PlanBuilder, loads: _Loads, failure: str) -> None:
+        """Add moves to the plan after which failures lose less; `failure` describes the first."""
+        losses, plan = builder.problem.losses, builder.plan
+        assert losses is not None
+        repair = N1Repair(loads, self._policy, losses)
+        self._search(builder, loads, repair, "no move repairs it")
+        part = "the plan repairs only a part: " if plan.entries else ""
+        plan.reason = (
+            f"{failure}; {part}{plan.reason}; nothing moves for loads before N+1 holds "
+            "(iallocator balance plans without the limits of --steady)"
+            if self._not_tolerated()
+            else f"{failure}; the plan repairs it, before anything moves for loads"
+        )
 
-        `full`: indices of overloaded nodes to relieve; () to lower the expected deviation.
+    def _search(
+        self, builder: PlanBuilder, loads: _Loads, moves: SteadyMove, none_helps: str
+    ) -> None:
+        """Add `moves` to the plan until none helps or the maximum number of moves is reached.
+
+        `none_helps`: the reason if there is no useful move.
         """
         policy, plan = self._policy, builder.plan
 
@@ -884,26 +999,18 @@ class SteadyBalancer:
                 self.gains[moved[-1]] = gained
             return "" if builder.moves_left() >= 1 else length_reached(len(plan.entries))
 
-        def objective(builder: PlanBuilder) -> tuple[float, ...]:
-            if full:
-                return (float(-len(plan.entries)),)
-            return (loads.objective(builder.state),)
-
-        moves = SteadyMove(loads, policy, full)
         search: LocalSearch[PlanBuilder, Step] = LocalSearch(
             [moves],
-            objective,
+            moves.objective,
             Acceptance(ended, builder.keeps_n1),
             self._limits.deadline,
         )
         reason = search.run(builder)
         if reason == LOCAL_OPTIMUM:
-            reason = "no move gains more than its cost, with the newer and with the older samples"
-            if full:
-                reason = "no further move relieves an overloaded node"
-            elif moves.found:
+            reason = none_helps
+            if none_helps == NO_GAIN and moves.found:
                 reason = "no move that gains more than its cost is possible, by limits and N+1"
-            elif moves.dropped:
+            elif none_helps == NO_GAIN and moves.dropped:
                 reason = "no move that gains more than its cost is within --cost"
             names = [one.name for one in builder.problem.instances]
             if names and not any(map(policy.may_move, names)):
@@ -935,13 +1042,25 @@ class SteadyBalancer:
         down = [nodes[index].name for index in problem.scope if not nodes[index].online]
         if len(down) > limits.offline:
             return f"{many(len(down), 'node')} offline or drained, at most {limits.offline} may be"
-        failures = problem.failures
-        if failures is not None:
-            failing = failures.first_not_tolerated(failures.failing())
-            if failing is not None:
-                named = " and ".join(nodes[index].name for index in failing)
-                return f"N+1 does not hold: the failure of {named} is not tolerated"
         return ""
+
+    def _not_tolerated(self) -> str:
+        """Describe a failure of the present state that is not tolerated; "" if there is none."""
+        failures = self._problem.failures
+        failing = None if failures is None else failures.first_not_tolerated(failures.failing())
+        if failures is None or failing is None:
+            return ""
+        failed = " and ".join(failures.state.cluster.node_names(failing))
+        try:
+            lost = [one.name for one in failures.unrestarted(failing)]
+        except UndecidedError:
+            lost = []
+        what = (
+            f"{named(lost, FEW_NAMES)} cannot be restarted"
+            if lost
+            else "not all instances can be restarted"
+        )
+        return f"N+1 does not hold: if {failed} fails, {what}"
 
     def stopped(self, stop: Stopped) -> Plan:
         """Return the plan with the moves found until `stop` ended `run`."""
