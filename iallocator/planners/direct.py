@@ -43,7 +43,7 @@ from iallocator.planners.plan import (
 from iallocator.planners.power_state import Switched
 from iallocator.planners.search import Acceptance, LocalSearch, Neighbourhood
 from iallocator.planners.verify import verify_moves
-from iallocator.scoring.scalar import score_of
+from iallocator.scoring.scalar import kernel_of
 
 TYPE_CHECKING = False
 
@@ -248,9 +248,11 @@ class _Shortening:
         group, state = self._groups[number], self.before
         scores: list[float] = []
         with state.trial():
+            kernel = kernel_of(state, group.nodes)
             for entry in entries:
                 entry.move.apply(state)
-                scores.append(score_of(state, group.nodes))
+                kernel.follow()
+                scores.append(kernel.score())
         return [max(score, scores[-1]) for score in itertools.accumulate(scores, min)]
 
     def spend(self, moves: int) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from random import Random
 
 import pytest
 
 from benchmarks import clusters
+from iallocator.model.moves import replay
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
+from iallocator.planners.balance import compound_moves
+from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
 from iallocator.planners.balance.plan_builder import BalanceProblem
 from iallocator.planners.balance.scan.swaps import SwapTable
+from iallocator.planners.plan_limits import StopCriteria
 from iallocator.scoring.scalar import score_of
 from tests.builders import as_bytes, cluster, rbd
 from tests.command import json_of, run
@@ -140,6 +144,26 @@ def test_a_swap_between_full_nodes_parks_an_instance() -> None:
     short = json_of("balance", "--n1=off", "--max-length=2", document=document)
     assert len(short["moves"]) <= 2
     assert short["scores"]["after"] > plan["scores"]["after"]
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+@pytest.mark.parametrize("seed", seeds(4, 40, 2))
+def test_no_single_move_helps_after_a_plan_with_swaps(
+    monkeypatch: pytest.MonkeyPatch, seed: int, template: str
+) -> None:
+    """`balance` makes single moves that become useful while it makes swaps.
+
+    There are no chains of moves, as on large clusters.
+    """
+    monkeypatch.setattr(compound_moves, "VISITED_CELLS", 0)
+    monkeypatch.setattr(compound_moves, "CELLS_OF_FEW_STATES", 0)
+    problem = problem_of(template, seed, nodes=8, per_node=8, fullness=0.9)
+    limits = StopCriteria(min_gain=0.0, min_gain_limit=0.0, compound=True)
+    plan = GroupBalancer(problem, limits).run()
+    assert any(b.score > a.score for a, b in pairwise(plan.entries)), "no swap was made"
+    replay(problem.state, plan.moves)
+    best = problem.scan().best()
+    assert best is None or best.score > plan.after - 1e-6
 
 
 def test_lookahead_has_no_effect_and_warns() -> None:

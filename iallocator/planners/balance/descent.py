@@ -3,8 +3,9 @@
 Each step of the search lowers the score as much as possible.  Steps that repair violated hard
 constraints come first, even if they raise the score.  `BestMove` makes one move.  If no single move
 lowers the score, `compound_moves.py` has swaps and chains of several moves, and `GroupExchange`
-moves a colocation group and one more instance.  `Repair` makes the moves that satisfy a violated
-hard constraint.
+moves a colocation group and one more instance. Between swaps, single moves are left out at times;
+`EveryMove` makes them before the search for chains.  `Repair` makes the moves that satisfy a
+violated hard constraint.
 
 With a limit on the amount of data to copy, two plans are made: one chooses moves by their gain, the
 other by their gain per MiB. The plan with the lower score is used.
@@ -48,7 +49,10 @@ if TYPE_CHECKING:
 
     Allows = Callable[[Step], bool]
 
-__all__ = ["BestMove", "Descent", "GroupBalancer", "GroupExchange", "Repair"]
+__all__ = ["BestMove", "Descent", "EveryMove", "GroupBalancer", "GroupExchange", "Repair"]
+
+MOST_DEFERRED = 8
+"""The largest number of swaps in succession after which moves are not evaluated again."""
 
 EXCHANGES_TRIED = 24
 """The number of moves of colocation groups with which an exchange may begin, best first."""
@@ -73,7 +77,15 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         self.last: ScoredMoves | None = None
 
     def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
-        """Return the move with the largest gain; None if no move lowers the score enough."""
+        """Return the move with the largest gain; None if no move lowers the score enough.
+
+        None, too, if moves are not evaluated again yet after a swap: the next swap is more likely
+        to help. `EveryMove` evaluates them.
+        """
+        if 0 < state.deferred <= MOST_DEFERRED:
+            return None
+        if state.deferred:
+            state.evaluate_deferred()
         single = self.last = self._of_instance(state, allows, state.budget())
         if single is not None and not state.helps(single):
             single = None
@@ -130,6 +142,25 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         left = builder.moves_left()
         moves = self._groups.best(builder.score, floor, budget, left, self._by_value)
         return moves if moves is not None and builder.helps(moves) else None
+
+
+class EveryMove(Neighbourhood[PlanBuilder, Step]):
+    """All moves of `best_move`, evaluated again after swaps; the one with the largest gain is used.
+
+    If no swap has been made since moves were evaluated, there is no step.
+    """
+
+    name = "every move"
+
+    def __init__(self, best_move: BestMove) -> None:
+        self._best_move = best_move
+
+    def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
+        """Return the move with the largest gain; None if no move lowers the score enough."""
+        if not state.deferred:
+            return None
+        state.evaluate_deferred()
+        return self._best_move.best(state, objective, allows)
 
 
 class GroupExchange(Neighbourhood[PlanBuilder, Step]):
@@ -240,7 +271,8 @@ class Descent:
 
             exchange = [GroupExchange(groups)] if groups else []
             swaps = Swaps(builder)
-            compound = [swaps, *exchange, Chains(), EverySwap(swaps), Rearrangement(known)]
+            compound = [swaps, EveryMove(self._best_move), *exchange, Chains(), EverySwap(swaps)]
+            compound.append(Rearrangement(known))
             self.can_begin_anew = Rearrangement.looks_at_all(builder)
         first = [compound.pop()] if anew and compound else []
         self._search: Search = LocalSearch(
@@ -395,12 +427,13 @@ class GroupBalancer:
         """
         plans: list[Plan] = []
         shortened: list[Plan] = []
+        descent: Descent | None = None
         for anew in (False, True):
+            if descent is not None and not (descent.can_begin_anew and descent.plan.entries):
+                break
             descent = Descent(
                 self._problem, self._limits, self._progress, guard, by_value, anew, self._placements
             )
-            if anew and not (plans[0].entries and descent.can_begin_anew):
-                break
             plans.append(descent.plan)
             self._plans[-1:] = plans
             plan = descent.run()

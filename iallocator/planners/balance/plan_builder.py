@@ -124,7 +124,7 @@ class BalanceProblem:
         self.instances = instances
         self.rules = rules
 
-    def after(self, former: BalanceProblem | None) -> BalanceProblem:
+    def with_penalties_of(self, former: BalanceProblem | None) -> BalanceProblem:
         """Return this problem, which uses the penalties of affinity constraints of `former` as far
         as they are still valid.
 
@@ -201,6 +201,8 @@ class PlanBuilder:
         The moves so far. After each step, they are a complete plan.
     count:
         The number of moves before the last step.
+    deferred:
+        The number of steps of several moves since the scan evaluated moves.
     swap_nodes:
         The nodes that have changed since `Swaps` evaluated them.
     barred:
@@ -227,6 +229,7 @@ class PlanBuilder:
         self.decide = self._decided if problem.rules.behaviour.decides_by_rounding else None
         self.score = self.scan.score()
         self.barred = self.outdated = False
+        self.deferred = 0
         self.swap_nodes: set[int] = set()
         self.plan = Plan("balance", self.score + problem.fixed_penalty)
         self.count = 0
@@ -306,6 +309,12 @@ class PlanBuilder:
         """Evaluate all moves again, also those that `bar` excluded."""
         self.scan = self.problem.scan()
         self.barred = self.outdated = False
+        self.deferred = 0
+
+    def evaluate_deferred(self) -> None:
+        """Evaluate the moves that depend on steps of several moves, which `make` has left out."""
+        self.scan.refresh(())
+        self.deferred = 0
 
     def _decided(self, equal: list[ScoredMoves]) -> ScoredMoves:
         """Return the one of the moves `equal` that hbal chooses, by the rounding of its scores."""
@@ -328,11 +337,15 @@ class PlanBuilder:
     def make(self, *chosen: ScoredMoves, repairs: bool = False) -> None:
         """Make moves that belong together, and add all of them to the plan as one step.
 
+        After one move, the scan evaluates all moves that depend on it. After several moves, it does
+        so later.
+
         `repairs`: whether the moves are made to satisfy a violated hard constraint.
         """
         self.count = len(self.plan.entries)
         made: list[PlanEntry] = []
-        last = chosen[-1].moves[-1]
+        last = chosen[-1].moves[-1] if len(chosen) == 1 else None
+        self.deferred = 0 if last is not None else self.deferred + 1
         for one in chosen:
             names = tuple(sorted(move.instance.name for move in one.moves))
             colocated = names if len(names) > 1 else ()

@@ -242,7 +242,7 @@ class Attempt:
         self._balancing = BalanceProblem(
             self.state, aim.scope, self._fixed, instances, now, aim.relations,
             centres=self._centres,
-        ).after(self._balancing)  # fmt: skip
+        ).with_penalties_of(self._balancing)  # fmt: skip
         if self._centres is None:  # all phases compute scores relative to the centres of one
             self._centres = self._balancing.means()
         plan = Descent(self._balancing, aim.limits, aim.progress).run()
@@ -376,7 +376,7 @@ class ReserveMove(Neighbourhood[Attempt, ReserveStep]):
             return None
         narrow = BalanceProblem(
             problem.state, problem.scope, problem.fixed, affected, problem.rules, problem.relations
-        ).after(problem)
+        ).with_penalties_of(problem)
         best, (least,) = None, objective
         for scored in narrow.scan().lowest(LOOKED_AT, REPAIRS_PER_INSTANCE):
             with problem.state.trial():

@@ -87,8 +87,11 @@ class InstanceBatch:
             i.counts_disk,
         )  # fmt: skip
 
-    def take(self, rows: Whole) -> InstanceBatch:
-        """Return a batch of the instances at positions `rows`."""
+    def take(self, rows: Whole, across: bool = False) -> InstanceBatch:
+        """Return a batch of the instances at positions `rows`.
+
+        `across`: whether its arrays have the shape (1, rows) instead of (rows, 1).
+        """
         part: InstanceBatch = object.__new__(InstanceBatch)
         for name in ("drbd", "local", "forthcoming", "reserves", "spindles", "exclusion",
                      "counts_disk", "hides_spindles", "restricted"):  # fmt: skip
@@ -96,9 +99,9 @@ class InstanceBatch:
         part.instances = [self.instances[row] for row in rows.tolist()]
         part.barred = {}
         part.whole, part._numbers = (self, rows), {}
-        part.memory = self.memory[rows]
-        part.takeover_memory = self.takeover_memory[rows]
-        part._set_amounts(self._amounts[:, rows])
+        part.memory = _turned(self.memory[rows], across)
+        part.takeover_memory = _turned(self.takeover_memory[rows], across)
+        part._set_amounts(self._amounts[:, rows], across)
         return part
 
     def of_each(self, key: str, find: Callable[[Instance], int]) -> Whole:
@@ -116,21 +119,31 @@ class InstanceBatch:
             self._numbers[key] = numbers
         return numbers
 
-    def _set_amounts(self, amounts: Floats) -> None:
+    def _set_amounts(self, amounts: Floats, across: bool = False) -> None:
         """Set the amounts, columns × instances: first those of primaries, then of secondaries."""
         self._amounts = amounts
         less = -amounts
         counts: list[bool] = np.any(amounts, axis=1).tolist()
         half = len(COLUMNS)
-        self.as_primary: Vector = _upright(amounts[:half], counts[:half])
-        self.as_secondary: Vector = _upright(amounts[half:], counts[half:])
-        self.less_primary: Vector = _upright(less[:half], counts[:half])
-        self.less_secondary: Vector = _upright(less[half:], counts[half:])
+        self.as_primary: Vector = _vector(amounts[:half], counts[:half], across)
+        self.as_secondary: Vector = _vector(amounts[half:], counts[half:], across)
+        self.less_primary: Vector = _vector(less[:half], counts[:half], across)
+        self.less_secondary: Vector = _vector(less[half:], counts[half:], across)
 
 
-def _upright(amounts: Floats, counts: Sequence[bool]) -> Vector:
-    """Return for each column an array of shape (instances, 1); None if all its amounts are 0."""
-    return [row[:, None] if counted else None for row, counted in zip(amounts, counts)]
+def _vector(amounts: Floats, counts: Sequence[bool], across: bool) -> Vector:
+    """Return for each column an array of shape (instances, 1); None if all its amounts are 0.
+
+    `across`: whether the shape is (1, instances).
+    """
+    return [
+        _turned(row[:, None], across) if counted else None for row, counted in zip(amounts, counts)
+    ]
+
+
+def _turned(array: Floats, across: bool) -> Floats:
+    """Return an array, transposed if `across` is set."""
+    return array.T if across else array
 
 
 class AccessTable:
@@ -199,7 +212,7 @@ class Cells:
         """Return for each instance and node whether the constraint `by` rejects the instance."""
         if by not in batch.barred:
             batch.barred[by] = self._access.barred(batch, by)
-        rows = np.arange(len(batch.instances), dtype=np.intp)[:, None]
+        rows = np.arange(len(batch.instances), dtype=np.intp).reshape(batch.memory.shape)
         barred: Truths = batch.barred[by][rows, self._positions]
         return barred
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -38,6 +37,9 @@ MOVES_AT_ONCE = 16_384
 
 IS_OFFLINE, IS_CLOSED, IS_LEAVING, IS_ONLINE = range(4)
 """Conditions of a node: offline; up, but not online (drained); to be powered down; online."""
+
+CONDITIONS = 4
+"""The number of these conditions."""
 
 
 class BatchScan:
@@ -189,21 +191,23 @@ class BatchScan:
             return
         primary = self._condition[self._primary[rows]]
         secondary = self._condition[self._secondary[rows]]
-        for p, s in product((IS_ONLINE, IS_LEAVING, IS_CLOSED, IS_OFFLINE), repeat=2):
-            part = np.flatnonzero((primary == p) & (secondary == s))
-            if not part.size:
-                continue
+        both = primary * CONDITIONS + secondary
+        for number in np.flatnonzero(np.bincount(both)).tolist():
+            p, s = divmod(number, CONDITIONS)
+            part = rows[both == number]
             condition = p == IS_ONLINE, s == IS_ONLINE, p > IS_OFFLINE
             allowed = [one for one in stores if self._rules.allows(one.kind, *condition)]
             for store in stores:
                 if store not in allowed:
-                    store.forbid(rows[part])
+                    store.forbid(part)
             if allowed:
-                self._write(allowed, rows[part], columns)
+                self._write(allowed, part, columns)
 
     def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
         """Write the moves of `rows` to `stores`; the nodes of all rows must be in one condition."""
         targets = self._targets if columns is None else self._targets[columns]
+        # Operations on arrays are slow if the last axis is short
+        across = columns is not None and columns.size < rows.size
         where = MoveNodes(
             rows,
             targets,
@@ -211,8 +215,9 @@ class BatchScan:
             self._secondary[rows],
             self._left[rows],
             self._condition > IS_CLOSED,
+            across,
         )
-        batch = self._batch.take(rows)
+        batch = self._batch.take(rows, across)
         block = Block(self._setting, batch, self._tags, self._breakable, where)
         targeted = [store for store in stores if store.kind.targeted]
         for store in stores:
@@ -223,7 +228,7 @@ class BatchScan:
         if targeted:
             places = slice(None) if columns is None else columns
             effects = block.moves([store.kind for store in targeted])
-            write_moves(targeted, rows, places, effects)
+            write_moves(targeted, rows, places, effects, across)
             for store in targeted:
                 self._bind(store, rows, places, targets)
 

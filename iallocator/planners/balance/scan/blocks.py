@@ -56,7 +56,7 @@ class RelevantChecks:
         self._table = table
         self._batch = batch
         self._tagged = tagged
-        self._failing: bool | None = None
+        self._leading: dict[bool, tuple[BatchView, BatchView]] = {}
         self._checks: dict[tuple[RoleLimits, LimitSet, bool], tuple[Check, ...]] = {}
 
     def checks(self, role: RoleLimits, limits: LimitSet, leading: bool) -> tuple[Check, ...]:
@@ -65,10 +65,10 @@ class RelevantChecks:
         if key not in self._checks:
             batch = self._batch
             checks = checks_for(role, batch, limits)  # type: ignore[arg-type]
-            before, after = self._views(leading)
-            most = batch.take(np.zeros(1, dtype=np.intp))
-            most.memory = batch.memory.max(axis=0, keepdims=True)
-            most.takeover_memory = batch.takeover_memory.max(axis=0, keepdims=True)
+            if leading not in self._leading:
+                self._leading[leading] = self._views(leading)
+            before, after = self._leading[leading]
+            most = self._most
             self._checks[key] = tuple(
                 check
                 for check in checks
@@ -78,19 +78,14 @@ class RelevantChecks:
             )
         return self._checks[key]
 
-    def any(self, limits: LimitSet) -> bool:
-        """Return whether a move can violate any of `limits`, or make one more node fail N+1."""
-        roles = ((PRIMARY, True), (SECONDARY, False))
-        return any(self.checks(role, limits, leading) for role, leading in roles) or (
-            self.failing()
-        )
-
-    def failing(self) -> bool:
-        """Return whether a node fails N+1, or can fail it with one more instance of the batch."""
-        if self._failing is None:
-            after = [self._views(leading)[1] for leading in (True, False)]
-            self._failing = any(bool(np.any(view.fails_n1)) for view in after)
-        return self._failing
+    @cached_property
+    def _most(self) -> InstanceBatch:
+        """Return a batch with the largest amounts of memory of the instances."""
+        batch = self._batch
+        most = batch.take(np.zeros(1, dtype=np.intp))
+        most.memory = batch.memory.max(axis=0, keepdims=True)
+        most.takeover_memory = batch.takeover_memory.max(axis=0, keepdims=True)
+        return most
 
     def _views(self, leading: bool) -> tuple[BatchView, BatchView]:
         """Return a view of all nodes, and one with the most demanding instance added to each."""
@@ -198,6 +193,8 @@ class MoveNodes:
         For each instance, the positions of its nodes in the table.
     left_reserved:
         For each instance, the MiB that its secondary reserves without the instance.
+    across:
+        Whether the arrays of a block are targets × instances, instead of instances × targets.
     up:
         For every node of the table, whether it is online, or will be powered down once empty.
     """
@@ -208,13 +205,14 @@ class MoveNodes:
     secondary: Whole
     left_reserved: Floats
     up: Truths
+    across: bool
 
 
 class Sides:
     """The nodes of a block of moves, with and without the moving instances.
 
-    All arrays broadcast to instances of `batch` × targets. `p`, `s` and `n` are the positions of
-    the primaries, secondaries and targets.
+    All arrays broadcast to instances of `batch` × targets, or to targets × instances. `p`, `s` and
+    `n` are the positions of the primaries, secondaries and targets.
     """
 
     def __init__(
@@ -232,16 +230,17 @@ class Sides:
         self._rules = setting.rules
         self._breakable = breakable
         self._migration = setting.migration
-        self._rows = where.rows
-        self.p = where.primary[:, None]
-        self.s = where.secondary[:, None]
-        self.n = where.targets[None, :]
+        shape = (1, -1) if where.across else (-1, 1)
+        self._rows = where.rows.reshape(shape)
+        self.p = where.primary.reshape(shape)
+        self.s = where.secondary.reshape(shape)
+        self.n = where.targets.reshape(shape[::-1])
         self._primary_up = bool(where.up[where.primary[0]])
         self._off_primary = self._limits(self._primary_up)
         self._off_secondary = self._limits(bool(where.up[where.secondary[0]]))
         self._promotion: NodeInNewRole | None = None
         self._demotion: Stack | None = None
-        self._views(where.left_reserved)
+        self._views(where.left_reserved.reshape(shape))
 
     def _limits(self, up: bool) -> LimitSet:
         """Return the limits for a move off a node; `up`: whether the node is online."""
@@ -260,11 +259,11 @@ class Sides:
         self._tagged(self._p0, self.p, -1)
         if batch.drbd:
             self._at_s = table.view(self.s)
-            self._s0 = self._at_s.plus(batch.less_secondary, left_reserved[:, None])
+            self._s0 = self._at_s.plus(batch.less_secondary, left_reserved)
 
     def _tagged(self, view: BatchView, node: Whole, sign: int) -> BatchView:
         if self._tags is not None:
-            rows = self._rows[:, None]
+            rows = self._rows
             view.conflicts = view.conflicts + sign * self._tags.conflicts[rows, node]
             view.misplaced = view.misplaced + sign * self._tags.misplaced[rows, node]
             view.domain_conflicts = sign * self._tags.domains[rows, node]
@@ -302,8 +301,7 @@ class Sides:
         kept = self._statistics.without_reserved[:count]
         old = self._table.values[kept][:, node]
         centres = self._table.centres
-        rows = self.p.shape[0]
-        new = np.empty((len(kept), rows, node.shape[1]))
+        new = np.empty((len(kept), *np.broadcast(self.p, node).shape))
         for j, k in enumerate(kept):
             new[j] = value_of(k, after, centres[k])
         added = new - old

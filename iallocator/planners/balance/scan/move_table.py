@@ -41,13 +41,20 @@ if TYPE_CHECKING:
 
 
 def write_moves(
-    stores: Sequence[MoveStore], rows: Whole, columns: Whole | slice, effects: Sequence[MoveEffects]
+    stores: Sequence[MoveStore],
+    rows: Whole,
+    columns: Whole | slice,
+    effects: Sequence[MoveEffects],
+    across: bool = False,
 ) -> None:
-    """Write the `effects` of a block of moves, of several kinds, to the `stores` of the kinds."""
+    """Write the `effects` of a block of moves, of several kinds, to the `stores` of the kinds.
+
+    `across`: whether the arrays of the effects are targets × instances.
+    """
     where = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
     statistics = stores[0].statistics
     width = columns.size if isinstance(columns, np.ndarray) else stores[0].shape[1]
-    shape = rows.size, width
+    shape = (width, rows.size) if across else (rows.size, width)
     forbidden = np.empty((len(effects), *shape), dtype=bool)
     linear = np.zeros((len(effects), *shape))
     skipped = len(statistics.spreads) - statistics.moved
@@ -66,7 +73,8 @@ def write_moves(
     for n, store in enumerate(stores):
         added[n][:, forbidden[n]] = 0
         squares[n][:, forbidden[n]] = 0
-        store.write(where, added[n], squares[n], linear[n])
+        parts = added[n], squares[n], linear[n]
+        store.write(where, *(part.swapaxes(-2, -1) if across else part for part in parts))
 
 
 def _add_up(into: Floats, stacks: Sequence[Floats]) -> None:
@@ -153,8 +161,8 @@ class MoveStore:
     sums, squares:
         What a move adds to the sum, and to the sum of squares, of each leading statistic that
         is a deviation; 0 for forbidden moves. ``sums`` has only statistics with a sum that some
-        move changes. ``squares`` is instances × nodes × statistics, so that values that are
-        written together are adjacent in memory.
+        move changes. ``squares`` is instances × statistics × nodes, so that the moves of an
+        instance are adjacent in memory.
     linear:
         What all other statistics add to the score; infinite for forbidden moves.
     traffic:
@@ -179,7 +187,7 @@ class MoveStore:
         self.kind = kind
         self.statistics = statistics
         self.shape = shape
-        self.squares: Floats = np.zeros((kept, shape[1], spreads))
+        self.squares: Floats = np.zeros((kept, spreads, shape[1]))
         self.sums: dict[int, Floats] = {}
         self.linear: Floats = np.full((kept, shape[1]), np.inf)
         self.journal: list[tuple[Floats, Any, Floats]] | None = None
@@ -206,7 +214,10 @@ class MoveStore:
         `added` has only the last `statistics.moved` statistics; the sums of the others never
         change.
         """
-        self._put(self.squares, where, np.moveaxis(squares, 0, -1))
+        if isinstance(where[1], slice):
+            self._put(self.squares, where[0], squares.swapaxes(0, 1))
+        else:
+            self._put(self.squares, (where[0], slice(None), where[1]), np.moveaxis(squares, 0, -1))
         self._put(self.linear, where, linear)
         for k, more in zip(reversed(self.statistics.spreads), added[::-1]):
             if k in self.sums or np.abs(more).max() > VARIANCE_TOLERANCE:
@@ -242,7 +253,10 @@ class MoveStore:
 
     def _squares_at(self, where: Where) -> Floats:
         """Return what the moves at `where` add to sums of squares, statistics × rows × columns."""
-        squares: Floats = np.moveaxis(self.squares[where], -1, 0)
+        if isinstance(where[1], slice):
+            squares: Floats = self.squares[where[0]].swapaxes(0, 1)
+        else:
+            squares = np.moveaxis(self.squares[where[0], :, where[1]], -1, 0)
         return squares
 
     def add(self, where: Where, forbidden: Truths, costs: Floats) -> None:
@@ -268,7 +282,7 @@ class MoveStore:
             constant += start
             if tilt:
                 bound = bound + tilt * self.sums[k]
-        linear = np.tensordot(slopes, np.moveaxis(self.squares, -1, 0), axes=1)
+        linear = slopes @ self.squares
         return bound + (linear + constant)
 
     def lowest(self, current: CurrentScore, count: int) -> tuple[Whole, Floats]:
@@ -307,7 +321,7 @@ class MoveStore:
 
         `here`: the chords of these rows. The result has rows × moves.
         """
-        bound = self.linear[rows] + np.einsum("jr,rcj->rc", here.slopes, self.squares[rows])
+        bound = self.linear[rows] + np.einsum("jr,rjc->rc", here.slopes, self.squares[rows])
         for j, k in enumerate(self.statistics.spreads):
             if k in self.sums:
                 bound += here.tilts[j][:, None] * self.sums[k][rows]
@@ -344,8 +358,8 @@ class MoveStore:
     def scores(self, moves: Whole, current: CurrentScore) -> Floats:
         """Return the exact scores after the `moves`, which are positions read row by row."""
         spreads = self.statistics.spreads
-        flat = self.squares.reshape(self.linear.size, len(spreads))
-        squares = np.ascontiguousarray(flat[moves].T)
+        rows, columns = np.divmod(moves, self.shape[1])
+        squares = np.ascontiguousarray(self.squares[rows, :, columns].T)
         added = np.zeros(squares.shape)
         for j, k in enumerate(spreads):
             if k in self.sums:
@@ -372,6 +386,9 @@ if TYPE_CHECKING:
 
 MOVES_PER_PAGE = 16_384
 """The number of moves that are computed at once."""
+
+MOST_MOVES_ON_PAGES = 131_072
+"""The largest number of moves of one kind on pages that are kept until the next step."""
 
 
 class Page(MoveStore):
@@ -404,8 +421,14 @@ class Page(MoveStore):
         super().forbid(self._place[rows])
 
     def close(self, row: int, column: int) -> None:
-        """Forbid the move at this row and column of the whole store."""
-        self.linear[self._place[row], column] = np.inf
+        """Forbid the move at this row and column of the whole store, if it is on this page."""
+        if self._place[row] >= 0:
+            self.linear[self._place[row], column] = np.inf
+
+    def places(self, rows: Whole) -> Whole:
+        """Return where each of `rows` of the whole store is on this page; -1: it is not on it."""
+        places: Whole = self._place[rows]
+        return places
 
     def everything(self) -> tuple[Floats, dict[int, Floats]]:
         """Return what moves add to sums of squares and to sums, in the form of `RowBounds.renew`.
@@ -439,13 +462,17 @@ class RemadeMoves(MoveStore):
         super().__init__(kind, statistics, shape, kept=0)
         self._make = make
         self.barred: list[tuple[int, int]] = []
+        self._kept: list[Page] = []  # disjoint pages with the moves of the present state
 
     def bar(self, row: int, column: int) -> None:
         """Forbid the move at this row and column."""
         self.barred.append((row, column))
+        for page in self._kept:
+            page.close(row, column)
 
     def unbar(self, rows: Truths, columns: Truths) -> None:
-        """Permit barred moves of `rows` and barred moves to `columns` again."""
+        """Permit barred moves of `rows` and barred moves to `columns` again, in a new state."""
+        self._kept = []
         self.barred = [(r, c) for r, c in self.barred if not (rows[r] or columns[c])]
 
     def learn(self, rows: Whole, page: Page, current: CurrentScore) -> None:
@@ -453,6 +480,7 @@ class RemadeMoves(MoveStore):
         self._widen(page)
         self.rows.take(rows, page.rows)
         self._look(page, rows, self.row_chords(current, rows))
+        self._keep(page)
 
     def learn_some(self, rows: Whole, page: Page) -> None:
         """Record that the moves of `rows` in `page` have changed."""
@@ -468,12 +496,18 @@ class RemadeMoves(MoveStore):
             least, most = self._widest.get(k, (0.0, 0.0))
             self._widest[k] = min(low, least), max(high, most)
 
+    def _keep(self, page: Page) -> None:
+        """Keep `page` until the next step, and remove old pages if there are too many moves."""
+        self._kept = [*self._kept, page]
+        while sum(one.linear.size for one in self._kept) > MOST_MOVES_ON_PAGES:
+            self._kept = self._kept[1:]
+
     def _look(self, page: Page, rows: Whole, here: RowChords) -> Floats:
         """Return the bounds of the scores of the moves of `rows`, and store the lowest of each row.
 
         `page` has these moves. `here` has the chords of `rows`.
         """
-        bound = page.linear_bounds(np.arange(rows.size, dtype=np.intp), here)
+        bound = page.linear_bounds(page.places(rows), here)
         self.rows.looked_at(rows, here, bound.min(axis=1))
         bounds: Floats = bound + here.constant[:, None]
         return bounds
@@ -481,7 +515,7 @@ class RemadeMoves(MoveStore):
     def bounds_of(self, rows: Whole, chords: RowChords) -> Floats:
         """Compute the moves of `rows`, store the lowest bound of each row, return all bounds."""
         bounds = np.empty((rows.size, self.shape[1]))
-        for part, page in self._pages(rows):
+        for part, page in self._found(rows):
             bounds[part] = self._look(page, rows[part], chords.of(rows[part]))
         return bounds
 
@@ -489,11 +523,12 @@ class RemadeMoves(MoveStore):
         """Compute `moves`, which are positions read row by row; return the exact scores."""
         width = self.shape[1]
         scores = np.empty(moves.size)
-        rows, places = np.unique(moves // width, return_inverse=True)
-        for part, page in self._pages(rows):
-            here = np.flatnonzero((places >= part.start) & (places < part.stop))
-            cells = (places[here] - part.start) * width + moves[here] % width
-            scores[here] = page.scores(cells, current)
+        rows, of = np.unique(moves // width, return_inverse=True)
+        for part, page in self._found(rows):
+            places = np.full(rows.size, -1, dtype=np.intp)
+            places[part] = page.places(rows[part])
+            here = np.flatnonzero(places[of] >= 0)
+            scores[here] = page.scores(places[of[here]] * width + moves[here] % width, current)
         return scores
 
     def lowest(self, current: CurrentScore, count: int) -> tuple[Whole, Floats]:
@@ -507,6 +542,22 @@ class RemadeMoves(MoveStore):
             best = np.argsort(bounds, kind="stable")[:count]
             moves, bounds = moves[best], bounds[best]
         return moves, bounds
+
+    def _found(self, rows: Whole) -> Iterator[tuple[Whole, Page]]:
+        """Yield the kept pages with moves of `rows`, and new pages, which are kept.
+
+        Each page comes with the positions in `rows` of the rows that are on it.
+        """
+        left = np.ones(rows.size, dtype=bool)
+        for page in self._kept:
+            part = np.flatnonzero(left & (page.places(rows) >= 0))
+            if part.size:
+                left[part] = False
+                yield part, page
+        others = np.flatnonzero(left)
+        for span, page in self._pages(rows[others]):
+            self._keep(page)
+            yield others[span], page
 
     def _pages(self, rows: Whole) -> Iterator[tuple[slice, Page]]:
         """Compute the moves of `rows` in parts; yield the position of each part, and its moves."""

@@ -46,6 +46,10 @@ Larger arrays are slower.
 """
 
 
+SMALLEST = float(np.nextafter(0, 1))
+"""The smallest number above 0."""
+
+
 class Swap:
     """Two instances that take each other's place.
 
@@ -115,23 +119,23 @@ class SwapTable:
         self._free = [(table.columns[column], amounts[column]) for column in (MEMORY, DISK)]
         count = len(table.nodes)
         everywhere = table.view(np.arange(count, dtype=np.intp))
-        self._spreads = [k for k in statistics.spreads if k != RESERVED]
-        self._weights = [statistics.weights[k] for k in self._spreads]
+        # For each statistic: what roles add in each column, and the factor of each node
+        terms: dict[int, list[tuple[Floats, Floats]]] = {
+            k: [
+                (amounts[COLUMNS.index(column)], np.broadcast_to(factor, (count,)))
+                for column, factor in coefficients(k, everywhere).items()
+                if amounts[COLUMNS.index(column)].any() and np.any(factor)
+            ]
+            for k in statistics.spreads
+            if k != RESERVED
+        }
+        self._spreads = [k for k in terms if terms[k]]
+        self._terms = [terms[k] for k in self._spreads]
         self._reserved: _ReservedMemory | None = None
         if RESERVED in statistics.spreads and any(map(_is_reserved_for, instances)):
             self._spreads.append(RESERVED)
-            self._weights.append(statistics.weights[RESERVED])
             self._reserved = _ReservedMemory(table, instances, self._rows, self._roles)
-        # For each statistic: what roles add in each column, and the factor of each node
-        self._terms: list[list[tuple[Floats, Floats]]] = [
-            [
-                (amounts[COLUMNS.index(column)], np.broadcast_to(factor, (count,)))
-                for column, factor in coefficients(k, everywhere).items()
-                if amounts[COLUMNS.index(column)].any()
-            ]
-            for k in self._spreads
-            if k != RESERVED
-        ]
+        self._weights = [statistics.weights[k] for k in self._spreads]
         self._squares: Floats = np.zeros((len(self._spreads), count, count))
         self._sums: Floats = np.zeros_like(self._squares)
         self._penalties: Floats | None = None  # roles × nodes; a secondary has none
@@ -226,45 +230,25 @@ class SwapTable:
 
     def _evaluate(self, one: int, others: Whole) -> None:
         """Find the best swaps of the roles on node `one` with the roles `others`, for each node."""
-        table, own, node = self._table, self._on[one], self._nodes[others]
-        total: Floats = np.zeros((own.size, others.size))
-        squares: list[Floats] = []
-        sums: list[Floats] = []
-        for k, weight, by_column in zip(self._spreads, self._weights, self._terms):
-            here = there = None
-            for amounts, factor in by_column:
-                more = amounts[others] - amounts[own][:, None]
-                added = more * factor[one]
-                lost = more * factor[node]
-                here = added if here is None else here + added
-                there = lost if there is None else there + lost
-            if here is None or there is None:
-                squares.append(np.zeros_like(total))
-                sums.append(squares[-1])
-                continue
-            values = table.values[k]
-            sums.append(here - there)
-            here *= here + 2 * values[one]
-            there *= there - 2 * values[node]
-            here += there
-            squares.append(here)
-            total += self._deviations(k, weight, sums[-1], here)
+        own, node = self._on[one], self._nodes[others]
         added = self._added_penalties(own, others, one)
+        total: Floats = np.zeros((own.size, others.size))
+        for k, weight, by_column in zip(self._spreads, self._weights, self._terms):
+            total += self._deviations(k, weight, by_column, one, others)
+        reserved: tuple[Floats, Floats] | None = None
         if self._reserved is not None:
-            more, square = self._reserved.changes(one, own, others, node)
-            sums.append(more)
-            squares.append(square)
-            total += self._deviations(RESERVED, self._weights[-1], more, square)
-            added = added + STATISTICS[RESERVED_TOTAL].weight * more
+            reserved = self._reserved.changes(one, own, others, node)
+            total += self._root(RESERVED, self._weights[-1], *reserved)
+            added = added + STATISTICS[RESERVED_TOTAL].weight * reserved[0]
         total += added
         # After a swap, both nodes need capacity, and no instance may have both roles on one node
+        forbidden = self._partners[own][:, None] == node
+        forbidden |= self._partners[others] == one
         for free, amounts in self._free:
-            more = amounts[others][None, :] - amounts[own][:, None]
-            total[((free[one] + more <= 0) & (more < 0)) | ((free[node] <= more) & (more > 0))] = (
-                np.inf
-            )
-        total[self._partners[own][:, None] == node] = np.inf
-        total[:, self._partners[others] == one] = np.inf
+            more = amounts[others] - amounts[own][:, None]
+            forbidden |= more <= min(-free[one], -SMALLEST)
+            forbidden |= more >= np.maximum(free[node], SMALLEST)
+        total[forbidden] = np.inf
         for place, row in enumerate(self._rows[own].tolist()):
             if row in self._barred:
                 total[place, np.isin(self._rows[others], self._barred[row])] = np.inf
@@ -273,12 +257,73 @@ class SwapTable:
         self._best[0, one, nodes] = own[rows]
         self._best[1, one, nodes] = others[columns]
         self._best[:, nodes, one] = -1
-        for k in range(len(squares)):
-            self._squares[k, one, nodes] = squares[k][rows, columns]
-            self._sums[k, one, nodes] = sums[k][rows, columns]
+        changes = [
+            self._changes(k, by_column, one, own[rows], others[columns])
+            for k, by_column in zip(self._spreads, self._terms)
+        ]
+        if reserved is not None:
+            sums, squares = reserved
+            changes.append((sums[rows, columns], squares[rows, columns]))
+        for k, (sums, squares) in enumerate(changes):
+            self._sums[k, one, nodes] = sums
+            self._squares[k, one, nodes] = squares
         self._added[one, nodes] = added[rows, columns]
 
-    def _deviations(self, k: int, weight: float, added: Floats, square: Floats) -> Floats:
+    def _changes(
+        self,
+        k: int,
+        by_column: Sequence[tuple[Floats, Floats]],
+        one: int,
+        own: Whole,
+        others: Whole,
+    ) -> tuple[Floats, Floats]:
+        """Return what swaps add to the sum and to the sum of squares of statistic `k`.
+
+        A role of `own` on node `one` takes the place of a role of `others`. `by_column`: see
+        `_terms`. The shapes of `own` and `others` broadcast.
+        """
+        values, node = self._table.values[k], self._nodes[others]
+        here: Floats = np.zeros(1)
+        there: Floats = np.zeros(1)
+        for amounts, factor in by_column:
+            more = amounts[others] - amounts[own]
+            here = here + more * factor[one]
+            there = there + more * factor[node]
+        return here - there, here * (here + 2 * values[one]) + there * (there - 2 * values[node])
+
+    def _deviations(
+        self,
+        k: int,
+        weight: float,
+        by_column: Sequence[tuple[Floats, Floats]],
+        one: int,
+        others: Whole,
+    ) -> Floats:
+        """Return the weighted deviations of statistic `k` after swaps with node `one`.
+
+        The result has the roles on `one` × `others`. If swaps change one column only, the variance
+        is a quadratic function of the change of the column on `one`. This function takes fewer
+        passes than the sums.
+        """
+        own = self._on[one][:, None]
+        if len(by_column) != 1:
+            return self._root(k, weight, *self._changes(k, by_column, one, own, others))
+        ((amounts, factor),) = by_column
+        totals, values, node = self._table.totals, self._table.values[k], self._nodes[others]
+        count, scale = totals.counts[k], weight * weight / totals.counts[k]
+        sums = factor[one] - factor[node]  # for each unit
+        linear = factor[one] * values[one] - factor[node] * values[node]
+        linear -= sums * (totals.sums[k] / count)
+        square = factor[one] ** 2 + factor[node] ** 2 - sums * sums / count
+        more = amounts[others] - amounts[own]
+        after: Floats = more * (square * scale)
+        after += linear * (2 * scale)
+        after *= more
+        after += scale * (totals.squares[k] - totals.sums[k] ** 2 / count)
+        np.maximum(after, 0.0, out=after)
+        return np.sqrt(after, out=after)
+
+    def _root(self, k: int, weight: float, added: Floats, square: Floats) -> Floats:
         """Return the weighted deviations of statistic `k` after changes of its sums."""
         totals, count = self._table.totals, self._table.totals.counts[k]
         after = (added + totals.sums[k]) * (1 / count)
@@ -344,45 +389,76 @@ class _ReservedMemory:
         A role of `own` on node `one` takes the place of a role of `others`, and the reverse. The
         roles `others` are on the nodes `node`. The results are arrays own × others.
         """
-        peers, reserved = self._table.peers, self._table.reserved
-        # The roles of `own` are rows, those of `others` are columns
-        here, there = self._secondaries[own][:, None], self._secondaries[others]
-        mine, other = self._rows[own][:, None], self._rows[others]
-        memory, other_memory = self._memory[mine], self._memory[other]
-        primary, other_primary = self._primary[mine], self._primary[other]
-        alike = here & there & (primary == other_primary)  # both count for one failure
-        sums = np.zeros((own.size, others.size))
-        squares = np.zeros_like(sums)
+        changes: Floats = np.empty((2, own.size, others.size))
+        primaries = own.size - int(np.count_nonzero(self._secondaries[own]))  # they come first
+        self._set_primaries(changes[:, :primaries], one, own[:primaries], others, node)
+        self._set_secondaries(changes[:, primaries:], one, own[primaries:], others, node)
+        return changes[0], changes[1]
 
-        def add(at: Whole | int, after: Floats) -> None:
-            more = (after - reserved[at]) * self._factor[at]
-            sums[...] += more
-            squares[...] += more * (more + 2 * self._table.values[RESERVED][at])
+    def _change(self, at: Whole | int, after: Floats) -> Floats:
+        """Return the changes of both sums if the nodes `at` reserve `after` MiB."""
+        more = (after - self._table.reserved[at]) * self._factor[at]
+        return np.stack([more, more * (more + 2 * self._table.values[RESERVED][at])])
 
-        arriving = peers[one, other_primary] + other_memory - memory * alike
-        after = np.where(here, self._without[mine], reserved[one])
-        add(one, np.where(there, np.maximum(after, arriving), after))
-        arriving = peers[node, primary] + memory - other_memory * alike
-        after = np.where(there, self._without[other], reserved[node])
-        add(node, np.where(here, np.maximum(after, arriving), after))
-        # The nodes of the secondaries, if primaries move
-        at, other_at = self._secondary[mine], self._secondary[other]
-        shared = ~here & ~there & (at == other_at)
-        after = np.maximum(self._without[mine], peers[at, node] + memory)
-        add(at, np.where(here | shared, reserved[at], after))
-        after = np.maximum(self._without[other], peers[other_at, one] + other_memory)
-        add(other_at, np.where(there | shared, reserved[other_at], after))
-        rows, columns = np.nonzero(shared)
-        if rows.size:
-            at = at[rows, 0]
-            every = np.arange(rows.size, dtype=np.intp)
-            kept, more = peers[at], memory[rows, 0] - other_memory[columns]
-            kept[every, one] -= more
-            kept[every, node[columns]] += more
-            change = (kept.max(axis=1) - reserved[at]) * self._factor[at]
-            sums[rows, columns] += change
-            squares[rows, columns] += change * (change + 2 * self._table.values[RESERVED][at])
-        return sums, squares
+    def _by_primaries(self, one: int, rows: Whole) -> Floats:
+        """Return the changes at the nodes of the secondaries if primaries move to node `one`."""
+        at = self._secondary[rows]
+        moved = self._table.peers[at, one] + self._memory[rows]
+        return self._change(at, np.maximum(moved, self._without[rows]))
+
+    def _set_primaries(
+        self, changes: Floats, one: int, own: Whole, others: Whole, node: Whole
+    ) -> None:
+        """Set the changes by swaps of primaries on node `one`; for the arguments, see `changes`."""
+        mine, theirs, secondary = self._rows[own], self._rows[others], self._secondaries[others]
+        peers, memory = self._table.peers, self._memory
+        by_column: Floats = np.empty((2, others.size))
+        by_column[:, ~secondary] = self._by_primaries(one, theirs[~secondary])
+        rows = theirs[secondary]
+        arriving = peers[one, self._primary[rows]] + memory[rows]
+        by_column[:, secondary] = self._change(node[secondary], self._without[rows])
+        by_column[:, secondary] += self._change(
+            one, np.maximum(arriving, self._table.reserved[one])
+        )
+        # The nodes of the secondaries reserve memory for the failure of another node
+        at = self._secondary[mine]
+        after = peers[at].take(node, axis=1)
+        after += memory[mine][:, None]
+        np.maximum(after, self._without[mine][:, None], out=after)
+        np.add(self._change(at[:, None], after), by_column[:, None], out=changes)
+        # Two primaries with their secondaries on one node
+        places, columns = np.nonzero((at[:, None] == self._secondary[theirs]) & ~secondary)
+        at, every = at[places], np.arange(places.size, dtype=np.intp)
+        kept, more = peers[at], memory[mine[places]] - memory[theirs[columns]]
+        kept[every, one] -= more
+        kept[every, node[columns]] += more
+        changes[:, places, columns] = self._change(at, kept.max(axis=1, initial=0.0))
+
+    def _set_secondaries(
+        self, changes: Floats, one: int, own: Whole, others: Whole, node: Whole
+    ) -> None:
+        """Set the changes by swaps of secondaries on node `one`; see `changes`."""
+        mine, theirs, secondary = self._rows[own], self._rows[others], self._secondaries[others]
+        memory, without, primary = self._memory[mine], self._without[mine], self._primary[mine]
+        peers = self._table.peers[:, primary].T  # what all nodes reserve for the primaries
+        # With primaries
+        at = node[~secondary]
+        after = peers.take(at, axis=1)
+        after += memory[:, None]
+        np.maximum(after, self._table.reserved[at], out=after)
+        some = self._change(at, after)
+        some += self._change(one, without)[:, :, None]
+        some += self._by_primaries(one, theirs[~secondary])[:, None]
+        changes[:, :, ~secondary] = some
+        # With secondaries; the nodes reserve memory for both if their primaries are on one node
+        at, rows = node[secondary], theirs[secondary]
+        alike = primary[:, None] == self._primary[rows]
+        arriving = self._table.peers[one, self._primary[rows]] + self._memory[rows]
+        here = np.maximum(arriving - memory[:, None] * alike, without[:, None])
+        after = peers.take(at, axis=1)
+        after += memory[:, None] - self._memory[rows] * alike
+        np.maximum(after, self._without[rows], out=after)
+        changes[:, :, secondary] = self._change(at, after) + self._change(one, here)
 
 
 def _is_reserved_for(instance: Instance) -> bool:
