@@ -51,6 +51,7 @@ def _claims(spec: NodeSpec) -> None:
     meminfo = {
         "MemTotal": total,
         "MemFree": total - 1024 * 1024,
+        "MemAvailable": total - 1024 * 1024,  # Ganeti 3.1 reads this instead of the others
         "Buffers": 0,
         "Cached": 0,
         "Active": 1024 * 1024,
