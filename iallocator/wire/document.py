@@ -360,11 +360,7 @@ def _instance_mentions_pools(raw: Raw) -> bool:
     if _names_pool(raw):
         return True
     key = TEMPLATES[raw["disk_template"]].disk_key
-    if key is not None:
-        for disk in raw.get("disks") or ():
-            if key in disk:
-                return True
-    return False
+    return bool(key) and any(key in disk for disk in raw.get("disks") or ())
 
 
 def _names_pool(raw: Raw) -> bool:

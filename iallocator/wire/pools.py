@@ -169,8 +169,7 @@ def read_pools(document: Raw, cluster: Cluster) -> None:
         if groups is not None:
             volume_groups |= {LVM, *groups}
     if volume_groups:
-        for raw in raw_instances.values():
-            volume_groups |= _groups_of_disks(raw)
+        volume_groups |= _groups_of_disks(raw_instances.values())
     reported = [LVM] if volume_groups else _reported(cluster.nodes, access)
     storage = Storage(access, reported, by_group, volume_groups)
 
@@ -199,14 +198,20 @@ def _set_pools(cluster: Cluster, raw_instances: Raw, storage: Storage) -> None:
     # Instances with equal templates are in the same pools if they and their disks name the same.
     # They take the same space if the sizes of their disks are equal, too
     known: dict[tuple[object, ...], tuple[tuple[Pool, ...], Draws, bool]] = {}
+    by_group, parameters = storage.by_group, any(storage.by_group.values())
     for instance in cluster.instances:
-        raw = raw_instances[instance.name]
-        usual = storage.by_group[cluster.group_of(instance).index].get(instance.template)
-        key = _named_by_disks(instance, raw, usual)
-        sized = (*key, instance.disk, *instance.disk_sizes)
-        if key and (key in known or sized in known):
-            instance.keep_in(*known.get(key) or known[sized])
-            continue
+        raw, usual = raw_instances[instance.name], None
+        if parameters:
+            usual = by_group[cluster.group_of(instance).index].get(instance.template)
+        key = sized = _named_by_disks(instance, raw, usual)
+        if key:
+            found = known.get(key)
+            if found is None:
+                sized = (*key, instance.disk, *instance.disk_sizes)
+                found = known.get(sized)
+            if found is not None:
+                instance.keep_in(*found)
+                continue
         try:
             _resolve(instance, raw, storage, usual)
         except RequestError as error:
@@ -216,15 +221,15 @@ def _set_pools(cluster: Cluster, raw_instances: Raw, storage: Storage) -> None:
             known[sized if instance.draws else key] = instance.pools, instance.draws, external
 
 
-def _groups_of_disks(raw: Raw) -> set[Pool]:
-    """Return the volume groups that the disks of an instance name."""
-    groups: set[Pool] = set()
-    for disk in raw.get("disks") or ():
-        for key in VG_KEYS:
-            name = disk.get(key)
-            if name:
-                groups.add((INTERNAL, name))
-    return groups
+def _groups_of_disks(instances: Iterable[Raw]) -> set[Pool]:
+    """Return the volume groups that the disks of `instances` name."""
+    names: set[str] = set()
+    for raw in instances:
+        for disk in raw.get("disks") or ():
+            for key in VG_KEYS:
+                if key in disk:
+                    names.add(disk[key])
+    return {(INTERNAL, name) for name in names if name}
 
 
 def _named_by_disks(instance: Instance, raw: Raw, usual: Pool | None) -> tuple[object, ...]:
@@ -238,7 +243,11 @@ def _named_by_disks(instance: Instance, raw: Raw, usual: Pool | None) -> tuple[o
         return ()
     key = TEMPLATES[instance.template].disk_key
     disks = raw.get("disks") or ()
-    named = [(disk.get("vg"), disk.get("metavg"), key and disk.get(key)) for disk in disks]
+    named: list[tuple[object, ...]]
+    if key:
+        named = [(disk.get("vg"), disk.get("metavg"), disk.get(key)) for disk in disks]
+    else:
+        named = [(disk.get("vg"), disk.get("metavg")) for disk in disks]
     return instance.template, usual, *named
 
 
@@ -269,7 +278,7 @@ def resolve_pools(instance: Instance, raw: Raw, cluster: Cluster) -> None:
     """Set the pools of a new instance; for each node group, if groups have different pools."""
     storage = cluster.storage or Storage([None] * len(cluster.nodes))
     if storage.volume_groups:
-        storage.volume_groups |= _groups_of_disks(raw)
+        storage.volume_groups |= _groups_of_disks([raw])
     usual = storage.by_template(instance.template)
     own = next(iter(usual)) if len(usual) == 1 else None
     news = _resolve(instance, raw, storage, own, anywhere=len(usual) > 1)
