@@ -338,7 +338,10 @@ class PacemakerListing(ConstraintListing):
         else:
             stickiness = own.stickiness
             origin = facts.tag(f"stickiness:{score_in_tags(stickiness)}")
-        if stickiness and (pacemaker or stickiness > 0):
+        if stickiness >= INFINITE_SCORE and not pacemaker:
+            if home.online:
+                yield Constraint(LOCATION, MUST, name, f"stays on {home.name}", origin)
+        elif stickiness and (pacemaker or stickiness > 0):
             yield Constraint(
                 LOCATION, SHOULD, name, f"stays on {home.name}, score {score_in_tags(stickiness)}",
                 origin, weight=float(stickiness),

@@ -417,3 +417,18 @@ def test_scores_and_stickiness_are_listed() -> None:
         ("on node1, score 0.5", "should", 0.5),
         ("stays on node1, score 0.25", "should", 0.25),
     ]
+
+
+@pytest.mark.parametrize(("offline", "strength"), [(False, "must"), (True, None)])
+def test_infinite_stickiness_is_listed_as_hard_constraint(
+    offline: bool, strength: str | None
+) -> None:
+    """Infinite stickiness pins an instance to an online node; `constraints` lists it so."""
+    document = cluster(3)
+    document["instances"]["i0"] = instance("node1", disk_template="rbd")
+    document["instances"]["i0"]["tags"] = [f"{STICK}INFINITY"]
+    document["nodes"]["node1"]["offline"] = offline
+    listed = json_of("show", "--rules", document=document)["constraints"]
+    found = [one for one in listed if one["origin"] == f"tag {STICK}INFINITY"]
+    assert [one["strength"] for one in found] == ([strength] if strength else [])
+    assert all(one["what"] == "stays on node1" and "weight" not in one for one in found)
