@@ -217,6 +217,49 @@ def test_commands_enforce_volume_groups_of_a_running_cluster(tmp_path: Path) -> 
     assert "access to storage pools internal/fast and internal/lvm" in found[("--volume-groups",)]
 
 
+@pytest.mark.parametrize("by", ["luxi", "rapi"])
+@pytest.mark.parametrize(("full", "free"), [("node3", "node4"), ("node4", "node3")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "relocate", "db"),
+        ("ask", "evacuate", "node2", "--mode=secondary-only"),
+        ("balance", "--evac-mode", "--offline=node2"),
+        ("repair", "--offline=node2"),
+    ],
+)
+def test_free_space_of_volume_groups_limits_requests_and_planners(
+    words: tuple[str, ...],
+    full: str,
+    free: str,
+    by: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An instance goes to the node with free space in its volume group, as LUXI and RAPI report.
+
+    The other node has more free space in the volume group of the cluster.
+    """
+    monkeypatch.setitem(SIZES, full, {OWN: (9000, 8000), "fast": (4000, 600)})
+    monkeypatch.setitem(SIZES, free, {OWN: (9000, 5000), "fast": (4000, 601)})
+    answers, words = scenario(), (*words, "--json", "--n1=off", "--volume-groups")
+    with fake_luxi(tmp_path, luxi(answers, Queue())) as server:
+        if by == "luxi":
+            done = run(*words, f"-L{server.path}")
+        else:
+            with fake_rapi(tmp_path, rapi(answers, Queue())) as other:
+                done = run(*words, "-m", other.address, "--cacert", other.cacert)
+    document = json.loads(done.stdout)
+    match words[0]:
+        case "ask":
+            found = document["response"]["solutions"][0]["nodes"]
+        case "balance":
+            found = document["moves"][0]["to"]
+        case _:
+            found = document["instances"][0]["note"].rpartition("it goes to ")[2].split(":")
+    assert found == ["node1", free]
+
+
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
