@@ -5,7 +5,7 @@ from __future__ import annotations
 from iallocator.deadline import TIME_IS_UP, Stopped, check
 from iallocator.handlers.allocate import allocation_request, policy_warning, why_nowhere
 from iallocator.placement.groups import collect_offers, ranked_by_losses
-from iallocator.placement.several.joint import offer_chosen, place_together
+from iallocator.placement.several.joint import in_possible_order, offer_chosen, place_together
 from iallocator.placement.several.optimal import best_batch
 from iallocator.placement.several.sequence import in_turn
 from iallocator.reply import Reply
@@ -32,7 +32,7 @@ def multi_allocate(context: Context, request: MultiAllocate) -> Reply:
     """
     batch = _Batch()
     _place_in_turn(context, request.wanted, batch)
-    batch.put_in_order(request)
+    batch.put_in_order(request.wanted)
     note = ""
     if batch.failed and not context.deadline.over():
         allocations = _allocations(context, request)
@@ -89,9 +89,10 @@ class _Batch:
         self.entries: list[dict[str, Any]] = []
         self.warnings: list[str] = []
 
-    def put_in_order(self, request: MultiAllocate) -> None:
-        """Sort all results by the order of the request."""
-        position = {wanted.instance.name: k for k, wanted in enumerate(request.wanted)}
+    def put_in_order(self, wanted: Sequence[Allocate]) -> None:
+        """Sort all results by the first positions of their instances in `wanted`."""
+        names = dict.fromkeys(one.instance.name for one in wanted)
+        position = {name: k for k, name in enumerate(names)}
         self.entries.sort(key=lambda entry: position[entry["instance"]])
         self.failed.sort(key=lambda failure: position[failure[0]])
 
@@ -218,15 +219,18 @@ def _exactly(
     function undoes all placements and returns None.
     """
     batch = _Batch()
-    for wanted in request.wanted:
-        name = wanted.instance.name
-        if name in places:
-            offer = offer_chosen(context, allocations[name], places[name])
-            if not offer.placements:
-                _take_off(context, batch)
-                return None
-            _take(context, batch, wanted, offer, [offer.document(1)])
+    order = in_possible_order(context, list(allocations.values()), places)
+    if len(order) < len(places):
+        return None
+    by_name = {wanted.instance.name: wanted for wanted in request.wanted}
+    for name in order:
+        offer = offer_chosen(context, allocations[name], places[name])
+        if not offer.placements:
+            _take_off(context, batch)
+            return None
+        _take(context, batch, by_name[name], offer, [offer.document(1)])
     left = [wanted for wanted in request.wanted if wanted.instance.name not in places]
     _place_in_turn(context, left, batch)
-    batch.put_in_order(request)
+    as_asked = [name for name in by_name if name in places] == order
+    batch.put_in_order(request.wanted if as_asked else [by_name[n] for n in (*order, *by_name)])
     return batch

@@ -213,3 +213,32 @@ def test_exact_search_counts_disks_against_the_pool_they_come_from() -> None:
         batch["request"]["instances"] = list(order)
         response = respond(batch, "--n1=off")
         assert response["result"][1] == [], response["info"]
+
+
+def test_batch_is_placed_in_another_order_if_only_that_is_possible() -> None:
+    """A node without the memory that it reserves takes a secondary before it takes a primary."""
+    document = builders.cluster(nodes=4, memory=2600, disk=6000)
+    homes = {"i0": "21", "i1": "43", "i2": "41", "i3": "32"}
+    for name, (primary, secondary) in homes.items():
+        memory = 900 if name == "i1" else 1500
+        document["instances"][name] = builders.instance(
+            f"node{primary}", f"node{secondary}", memory=memory, disk_template="drbd"
+        )
+    used = {"node1": 0, "node2": 1500, "node3": 1500, "node4": 2400}
+    for name, free in {"node1": 2500, "node2": 1100, "node3": 1000, "node4": 700}.items():
+        document["nodes"][name] |= {"total_memory": free + used[name], "free_memory": free}
+        document["nodes"][name]["reserved_memory"] = 0
+    document["nodes"]["node3"]["free_disk"] = 1850
+    wanted = []
+    for name, memory, disk in (("new0", 900, 900), ("new1", 900, 2300), ("new2", 500, 700)):
+        request: Json = builders.allocate(document, memory=memory)["request"]
+        del request["type"]
+        request |= {"name": name, "disk_template": "drbd", "required_nodes": 2}
+        request |= {"disks": [{"size": disk, "mode": "rw"}], "disk_space_total": disk + 128}
+        wanted.append(request)
+    answer = respond(
+        document | {"request": {"type": "multi-allocate", "instances": wanted}}, "--n1=off"
+    )
+    placed, failed = answer["result"]
+    assert not failed, answer["info"]
+    assert [name for name, _ in placed] != ["new0", "new1", "new2"]

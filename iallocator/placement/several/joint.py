@@ -8,6 +8,8 @@ checked against all constraints, one instance after the other.
 
 from __future__ import annotations
 
+from itertools import islice, permutations
+
 from iallocator.constraints.rows import AffinityRows
 from iallocator.deadline import LISTED, Deadline, Held
 from iallocator.model.columns import MEMORY
@@ -20,7 +22,7 @@ from iallocator.solver.placement_problem import PlacementProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from iallocator.aliases import Nodes
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "broken_rules",
     "equivalence_key",
+    "in_possible_order",
     "offer_chosen",
     "offer_exactly",
     "place_together",
@@ -76,7 +79,7 @@ def place_together(
             priorities = {w.instance.name: affinity.priority(w.instance) for w in possible}
             joint.most = most = Most(priorities, failed)
             joint.status = find_all_or_most(
-                program, lambda nodes: _checked(context, possible, most, nodes), budget, most
+                program, lambda nodes: _checked(context, possible, joint, nodes), budget, most
             )
     joint.limit = budget.ended
     context.interrupted |= held.asked
@@ -167,8 +170,59 @@ def broken_rules(
     return _tried_out(context, allocations, nodes)[1]
 
 
+def in_possible_order(
+    context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
+) -> list[str]:
+    """Return the names of the instances of `nodes` in an order in which they can be placed.
+
+    The order is that of `allocations` if possible. Instances that cannot be placed are left out.
+    """
+    return [instance.name for instance in _tried_out(context, allocations, nodes)[0]]
+
+
+MOST_ORDERED = 4
+"""The largest number of instances of which all orders are tried, if the order matters."""
+
+
 def _tried_out(
     context: Context, allocations: Sequence[AllocationRequest], nodes: Mapping[str, Nodes]
+) -> tuple[list[Instance], list[str] | None]:
+    """Try placements in turn, and in other orders if the order matters; return what fits.
+
+    Return the instances that fit, in an order in which they fit, and names of instances that do not
+    fit together; None if all fit. An instance that does not fit is skipped.
+    """
+    wanted = [one for one in allocations if one.instance.name in nodes]
+    found = placed, broken = _placed_in_turn(context, wanted, nodes)
+    if broken is None or not _order_matters(context, nodes):
+        return found
+    if len(wanted) <= MOST_ORDERED:
+        for order in islice(permutations(wanted), 1, None):
+            placed, broken = _placed_in_turn(context, order, nodes)
+            if broken is None:
+                return placed, None
+    else:  # an instance that does not fit after others may fit before them
+        for _ in range(len(wanted)):
+            late = [one for one in wanted if one.instance.name == broken[-1]]
+            wanted = [*late, *(one for one in wanted if one not in late)]
+            placed, broken = _placed_in_turn(context, wanted, nodes)
+            if broken is None:
+                return placed, None
+    return found[0], [one.instance.name for one in wanted]
+
+
+def _order_matters(context: Context, nodes: Mapping[str, Nodes]) -> bool:
+    """Return whether the order in which instances are placed on `nodes` matters.
+
+    If a node has less memory than it reserves for failovers, its reserve is not checked. It
+    accepts a secondary that its free memory can take now, but not after more primaries.
+    """
+    several = (index for some in nodes.values() if len(some) > 1 for index in some)
+    return any(map(context.state.fails_n1, several))
+
+
+def _placed_in_turn(
+    context: Context, allocations: Iterable[AllocationRequest], nodes: Mapping[str, Nodes]
 ) -> tuple[list[Instance], list[str] | None]:
     """Try placements in turn; return the instances that fit, and the first failure.
 
@@ -181,8 +235,6 @@ def _tried_out(
     try:
         for allocation in allocations:
             instance = allocation.instance
-            if instance.name not in nodes:
-                continue
             if offer_exactly(context, allocation, nodes[instance.name]).placements:
                 state.place(instance, nodes[instance.name])
                 placed.append(instance)
@@ -197,15 +249,18 @@ def _tried_out(
 def _checked(
     context: Context,
     allocations: Sequence[AllocationRequest],
-    most: Most,
+    joint: JointResult,
     nodes: Mapping[str, Nodes],
 ) -> list[str] | None:
-    """Check the placements `nodes` in turn; offer the instances that fit to `most`.
+    """Check the placements `nodes` in turn; offer the instances that fit to the search of `joint`.
 
-    Return the names of the first instance that fails and of those placed before it, or None.
+    Return names of instances that do not fit together, or None if all fit.
     """
+    most = joint.most
     placed, broken = _tried_out(context, allocations, nodes)
-    if broken is not None:
+    if broken is not None and most is not None:
+        if len(nodes) > MOST_ORDERED and _order_matters(context, nodes):
+            joint.doubtful = True
         names = {instance.name for instance in placed}
         failed = {allocation.instance.name for allocation in allocations} - names
         chains = context.affinity.dependents_of_failed(placed, failed, ordered=True)
