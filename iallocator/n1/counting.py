@@ -764,6 +764,10 @@ class Speculation:
         """Return the nodes that are known to reject every instance."""
         return self._checks.refuters.keys()
 
+    def assumptions(self) -> object:
+        """Return the failures that are assumed to reject instances; equal if they are the same."""
+        return frozenset(self._checks.refuters.items())
+
     def start(self) -> None:
         """Forget all predictions."""
         self._predictions = []

@@ -26,6 +26,7 @@ from iallocator.render import text_of
 from iallocator.sources.writer import write_text
 from iallocator.wire.document import cluster_policy, read_cluster
 from iallocator.wire.reading import Reading
+from tests import builders
 from tests.builders import Json
 from tests.command import json_of, run
 from tests.conformance.documents import KINDS, document
@@ -480,3 +481,20 @@ def test_capacity_leaves_out_disk_templates_that_are_unknown(tmp_path: Path) -> 
     assert (status, out) == (2, "")
     assert "the policy has no disk templates but zfs: expected --disk-template" in err
     assert answer("--disk-template=plain", *with_templates("zfs"))["standard"]["count"] == 2
+
+
+def test_contradicting_simulations_end() -> None:
+    """Two nodes with almost equal scores: predictions that contradict each other are given up."""
+    document = builders.cluster(4, memory=4000, disk=6000, cpus=64)
+    homes = {"i0": ("node1", 900), "i1": ("node1", 500), "i2": ("node1", 500)}
+    homes |= {"i3": ("node3", 900), "i4": ("node3", 500)}
+    for name, (node, memory) in homes.items():
+        document["instances"][name] = builders.instance(node, memory=memory, disk_template="rbd")
+    for name, total in {"node1": 4500, "node2": 4000, "node3": 4500, "node4": 4000}.items():
+        used = sum(memory for node, memory in homes.values() if node == name)
+        raw = document["nodes"][name]
+        raw |= {"total_memory": total, "reserved_memory": 0, "free_memory": total - used}
+    words = ("capacity", "--tiered-alloc=600,500,1", "--disk-template=rbd", "--time-limit=9")
+    found = json_of(*words, "--accept-existing-errors", document=document)["tiered"]
+    assert len(found["instances"]) == 17
+    assert found["reason"] == "FailN1"

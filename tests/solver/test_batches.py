@@ -218,7 +218,7 @@ def test_exact_search_counts_disks_against_the_pool_they_come_from() -> None:
 def test_batch_is_placed_in_another_order_if_only_that_is_possible() -> None:
     """A node without the memory that it reserves takes a secondary before it takes a primary."""
     document = builders.cluster(nodes=4, memory=2600, disk=6000)
-    homes = {"i0": "21", "i1": "43", "i2": "41", "i3": "32"}
+    homes = {"i0": (2, 1), "i1": (4, 3), "i2": (4, 1), "i3": (3, 2)}
     for name, (primary, secondary) in homes.items():
         memory = 900 if name == "i1" else 1500
         document["instances"][name] = builders.instance(

@@ -77,9 +77,14 @@ class NextPlace:
         alone = len(self._groups) == 1
         speculation = self._n1.speculation(instance, self._groups[0]) if alone else None
         if speculation is not None:
-            # A simulation of several placements confirms some of them
+            # A simulation of several placements confirms some of them. If two nodes have almost
+            # equal scores, simulations can contradict each other: a wrong guess then comes again
+            wrong: set[object] = set()
             while True:
                 check()
+                assumed = speculation.assumptions()
+                if assumed in wrong:
+                    return []
                 guessed, exhausted = self._guess(speculation)
                 known = speculation.confirmed() if guessed else 0
                 if known is None or (not guessed and exhausted):
@@ -91,6 +96,7 @@ class NextPlace:
                     speculation.refute_on_other_nodes(self._scores.nearest(NODES_AFTER_WRONG_GUESS))
                 if known:
                     return [(node,) for node in guessed[:known]]
+                wrong.add(assumed)
         best = self._scores.best()
         return [best] if best and self._n1.accepts(instance, best, False) else []
 
