@@ -497,4 +497,4 @@ def test_contradicting_simulations_end() -> None:
     words = ("capacity", "--tiered-alloc=600,500,1", "--disk-template=rbd", "--time-limit=9")
     found = json_of(*words, "--accept-existing-errors", document=document)["tiered"]
     assert len(found["instances"]) == 17
-    assert found["reason"] == "FailN1"
+    assert found["reason"].startswith("FailN1")
