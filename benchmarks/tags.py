@@ -184,6 +184,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "balance": ("balance", "--max-length=30"),
     "squeeze": ("squeeze", "--drbd"),
     "capacity": ("capacity", "--standard-alloc=10g,4g,2", "--tiered-alloc=10g,4g,2"),
+    "capacity of one size": ("capacity", "--standard-alloc=10g,4g,2"),
     "check": ("check", "--no-simulation"),
 }
 """Task -> the arguments of its command; () for a request."""
@@ -232,7 +233,7 @@ def document(task: str, nodes: int, template: str, groups: int) -> Json:
     if task == "squeeze":
         for node in whole["nodes"].values():
             node["tags"] = ["htools:standby:auto"]
-    if task == "capacity":
+    if task.startswith("capacity"):
         whole["ipolicy"] = {**whole["ipolicy"], "disk-templates": [template]}
     return whole
 
