@@ -217,7 +217,8 @@ class Steady(CommandSettings):
     )
     least_history: float = option(
         "--least-history",
-        "with --steady: hours that the history must span before a move (default 24)",
+        "with --steady: hours that the history must cover before a move; each sample covers the "
+        "time until the next one (default 24)",
         number_between(1, 168), "HOURS", 24.0, group=TUNING, rare=True,
     )  # fmt: skip
     hold: float = option(

@@ -112,7 +112,7 @@ def life(tmp_path: Path) -> Life:
 def test_nothing_moves_without_history_and_the_reason_is_reported(life: Life) -> None:
     plan = life.round(2)
     assert plan["moves"] == []
-    assert "the history spans 0.0 hours" in plan["reason"]
+    assert "the history covers 0.0 hours" in plan["reason"]
     assert plan["steady"]["sample_count"] == 1
 
 
@@ -190,6 +190,13 @@ def test_moves_of_others_count_when_seen(life: Life) -> None:
     life.day()
     life.places["i00"] = "node2"
     assert life.round(24.2, "--hourly-moves=1")["moves"] == []
+
+
+def test_four_samples_six_hours_apart_cover_a_day(life: Life) -> None:
+    """Each sample stands for the time until the next round: the fourth one completes a day."""
+    for hours in (6, 12, 18):
+        assert life.round(hours, "--overload=2")["moves"] == []
+    assert life.round(24, "--overload=2")["moves"]
 
 
 def test_instances_move_after_three_samples_a_day_apart(life: Life) -> None:

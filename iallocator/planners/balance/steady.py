@@ -185,8 +185,8 @@ class SteadyLimits:
     Attributes
     ----------
     least_history:
-        The hours that the history must span. To relieve an overloaded node, a history of
-        `RELIEF_HISTORY` is enough.
+        The hours that the history must cover; each sample stands for the time until the next round.
+        To relieve an overloaded node, a history that spans `RELIEF_HISTORY` is enough.
     hold:
         The hours for which an imbalance must have lasted.
     least_gain:
@@ -317,13 +317,17 @@ class SteadyPolicy:
         """Return the time of this round, in seconds since 1970."""
         return self.samples[-1].time
 
+    def interval(self) -> float:
+        """Return the median of the times between the last rounds in seconds; 0 for one round."""
+        times = [sample.time for sample in self.samples[-INTERVALS - 1 :]]
+        return float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+
     def hours_ahead(self) -> list[int]:
         """Return the hours of the day from now until the next round; [] if rounds are not rare.
 
         The next round is expected after the median of the times between the last rounds.
         """
-        times = [sample.time for sample in self.samples[-INTERVALS - 1 :]]
-        interval = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+        interval = self.interval()
         if interval <= RARE:
             return []
         last = self.now + min(interval, DAY - HOUR)
@@ -945,7 +949,7 @@ class SteadyBalancer:
         full = [] if failure else loads.overloaded(problem.state)
         # Outside the permitted hours, or with a short history, only moves off overloaded nodes
         if policy.limits.permits(policy.now):
-            forbidden = self._short(policy.limits.least_history)
+            forbidden = self._short(policy.limits.least_history, rounds=1)
         else:
             hours = policy.limits.hours
             forbidden = f"moves are permitted from {hours[0]}:00 to {hours[1]}:00 UTC only"
@@ -1017,17 +1021,18 @@ class SteadyBalancer:
                 reason = "the caps, or the time since their last moves, permit no instance to move"
         plan.reason = reason
 
-    def _short(self, hours: float, least: int = LEAST_SAMPLES) -> str:
-        """Return a message if the history spans less than `hours` or has less than `least` samples.
+    def _short(self, hours: float, least: int = LEAST_SAMPLES, rounds: int = 0) -> str:
+        """Return a message if the history covers less than `hours` or less than `least` samples.
 
-        The message is "" if it is long enough.
+        The message is "" if it is long enough. With `rounds` 1, the last sample stands for the time
+        until the next round, so that rounds every six hours cover a day with four samples.
         """
         samples = self._policy.samples
-        span = (samples[-1].time - samples[0].time) / HOUR
+        span = (samples[-1].time - samples[0].time + rounds * self._policy.interval()) / HOUR
         if span >= hours and len(samples) >= least:
             return ""
         return (
-            f"the history spans {span:.1f} hours with {many(len(samples), 'sample')}: "
+            f"the history covers {span:.1f} hours with {many(len(samples), 'sample')}: "
             f"at least {hours:g} hours and {LEAST_SAMPLES} samples are needed"
         )
 
@@ -1036,8 +1041,9 @@ class SteadyBalancer:
         problem, limits = self._problem, self._policy.limits
         if self._policy.obstacle:
             return self._policy.obstacle
-        if self._short(min(RELIEF_HISTORY, limits.least_history), RELIEF_SAMPLES):
-            return self._short(limits.least_history)
+        too_short = self._short(min(RELIEF_HISTORY, limits.least_history), RELIEF_SAMPLES)
+        if too_short:
+            return self._short(limits.least_history, rounds=1) or too_short
         nodes = problem.state.cluster.nodes
         down = [nodes[index].name for index in problem.scope if not nodes[index].online]
         if len(down) > limits.offline:
