@@ -49,19 +49,22 @@ NIGHT = 2 * 3600
 class Scenario(NamedTuple):
     """The description of a kind of cluster.
 
-    `fill` is the memory of instances as a share of the memory of nodes.
+    `fill` is the memory of instances as a share of the memory of nodes. `keeps_n1`: whether new
+    drbd instances get nodes with which N+1 holds, instead of any nodes with free memory.
     """
 
     name: str
     nodes: int
     template: str
     fill: float
+    keeps_n1: bool = True
 
 
 SCENARIOS = (
     Scenario("10 nodes, shared, 70 % full", 10, "rbd", 0.70),
     Scenario("20 nodes, shared, 82 % full", 20, "rbd", 0.82),
     Scenario("10 nodes, drbd, 60 % full", 10, "drbd", 0.60),
+    Scenario("10 nodes, drbd, 60 % full, N+1 often violated", 10, "drbd", 0.60, keeps_n1=False),
 )
 
 
@@ -187,7 +190,7 @@ class SimulatedCluster:
     def _arrive(self) -> None:
         """Add an instance on the node with the most free memory of three random ones.
 
-        The nodes of a drbd instance are random ones with which N+1 holds.
+        The nodes of a drbd instance are random ones with which N+1 holds, if the scenario says so.
         """
         draw = self.random
         memory = draw.choice([4096, 8192, 8192, 16384, 16384])
@@ -197,8 +200,8 @@ class SimulatedCluster:
         nodes = sorted(draw.sample(self.names, 3), key=self.memory)
         if self.memory(nodes[0]) + memory > MEMORY * 0.95:
             nodes = sorted(self.names, key=self.memory)
-        nodes = nodes[:1]
-        if self.scenario.template == "drbd":
+        nodes = nodes[: 2 if self.scenario.template == "drbd" else 1]
+        if self.scenario.template == "drbd" and self.scenario.keeps_n1:
             nodes = self._pair(memory)
         disk = draw.choice([20, 50, 100]) * 1024
         guest = Guest(memory, vcpus, disk, base, draw.uniform(0.1, 0.6), peak, nodes)
