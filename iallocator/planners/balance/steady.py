@@ -106,6 +106,12 @@ INTERVALS = 5
 SAME_PENALTY = 1e-9
 """Differences of penalties up to this are rounding."""
 
+REPAIRED_AT_ONCE = 3
+"""The most failures that one step of a repair of N+1 considers; others must not become worse."""
+
+REPAIRS_TRIED = 1000
+"""The most moves for which the losses are counted in one step of a repair of N+1."""
+
 LEAST_SPREAD = 1e-6
 """The least deviation of the load of a node, as a share of the node; it is a divisor."""
 
@@ -137,6 +143,8 @@ UNEVEN_WEIGHT = 0.5
 
 
 NO_GAIN = "no move gains more than its cost, with the newer and with the older samples"
+
+NO_REPAIR = "no move repairs it"
 
 RELIEVED = "no further move relieves an overloaded node"
 
@@ -850,42 +858,74 @@ class N1Repair(SteadyMove):
         """Return moves after which less is lost, each with its objective.
 
         The first number is 1 if the move violates no further soft constraint, else 0. The next ones
-        are by how many instances and by how many MiB less is lost. The last one is the gain.
+        are by how many instances and by how many MiB less is lost. The last one is the gain. Only
+        the `REPAIRED_AT_ONCE` failures that lose least are considered, and `REPAIRS_TRIED` moves:
+        first those of the lost instances, then those with the largest gains.
         """
-        loads, limits, state = self._loads, self._policy.limits, builder.state
-        failing = self._failures.not_tolerated(self._failures.failing())
+        state = builder.state
+        failing = self._least_lost()
         count, memory = self._lost(failing)
-        concerned = self._concerned(state, failing)
-        expected = loads.expected(state)
+        candidates = self._repairs(builder, failing)
         moves: list[tuple[Objective, Move]] = []
+        for good, gain, move in candidates[:REPAIRS_TRIED]:
+            check()
+            with state.trial():
+                move.apply(state)
+                left = self._lost(failing)
+            if left < (count, memory) and self._within_budget(builder, move):
+                moves.append(((good, count - left[0], memory - left[1], gain), move))
+        return moves
+
+    def _least_lost(self) -> list[Failure]:
+        """Return the failures that lose least of those that lose anything."""
+        failing = self._failures.not_tolerated(self._failures.failing())
+        losses = self._failures.losses(failing)
+        known = [one for one in failing if one in losses]
+        known.sort(key=lambda one: (losses[one].instances, losses[one].memory))
+        return known[:REPAIRED_AT_ONCE]
+
+    def _repairs(
+        self, builder: PlanBuilder, failing: Sequence[Failure]
+    ) -> list[tuple[float, float, Move]]:
+        """Return the moves after which `failing` may lose less, in the order of `_useful`.
+
+        The first number of each is 1 if the move violates no further soft constraint, else 0. The
+        second is its gain.
+        """
+        loads, state, cost = self._loads, builder.state, self._policy.limits.gib_cost
+        lost, concerned = self._concerned(state, failing)
+        expected = loads.expected(state)
+        found: list[tuple[float, float, Move]] = []
         for one in builder.problem.instances:
-            if concerned.isdisjoint(state.where[one.name]) or one.name not in loads.position:
-                continue
-            if not self._policy.may_move(one.name):
+            here = one.name in loads.position and state.where[one.name][0] in concerned
+            if not here or not self._policy.may_move(one.name):
                 continue
             gains = loads.gains(state, expected, one.name)[0]
             worse = self._worsening(builder, one)
             for k, target in enumerate(loads.scope):
                 for move in self._moves(builder, one, target):
-                    check()
-                    with state.trial():
-                        move.apply(state)
-                        left = self._lost(failing)
-                    if left < (count, memory) and self._within_budget(builder, move):
-                        moved = move.after[0] == target
-                        gain = float(gains[k]) * moved - move.copied / GIB * limits.gib_cost
-                        good = float(not moved or target not in worse)
-                        moves.append(((good, count - left[0], memory - left[1], gain), move))
-        return moves
+                    moved = move.after[0] == target
+                    gain = float(gains[k]) * moved - move.copied / GIB * cost
+                    found.append((float(not moved or target not in worse), gain, move))
+        found.sort(key=lambda row: (row[2].instance.name in lost, *row[:2]), reverse=True)
+        return found
 
-    def _concerned(self, state: State, failing: Sequence[Failure]) -> set[int]:
-        """Return the nodes with instances that may have to move so that `failing` lose less."""
-        nodes: set[int] = set()
-        for index in {index for failure in failing for index in failure}:
-            nodes.add(index)
-            for one in state.primaries[index].values():
+    def _concerned(self, state: State, failing: Sequence[Failure]) -> tuple[set[str], set[int]]:
+        """Return the instances that `failing` lose, and the nodes with primaries that may move.
+
+        These are the nodes that fail, and those that have no memory for a lost instance.
+        """
+        lost: set[str] = set()
+        nodes = {index for failure in failing for index in failure}
+        for failure in failing:
+            try:
+                unrestarted = self._failures.unrestarted(failure)
+            except UndecidedError:
+                return lost, {*self._loads.scope}
+            for one in unrestarted:
+                lost.add(one.name)
                 nodes.update(state.where[one.name] if one.needs_secondary else self._loads.scope)
-        return nodes
+        return lost, nodes
 
     def _moves(self, builder: PlanBuilder, one: Instance, target: int) -> list[Move]:
         """Return the moves of an instance to node `target`, or of its secondary."""
@@ -975,8 +1015,11 @@ class SteadyBalancer:
         losses, plan = builder.problem.losses, builder.plan
         assert losses is not None
         repair = N1Repair(loads, self._policy, losses)
-        self._search(builder, loads, repair, "no move repairs it")
-        part = "the plan repairs only a part: " if plan.entries else ""
+        self._search(builder, loads, repair, NO_REPAIR)
+        part = ""
+        if plan.entries:
+            part = "the plan repairs only a part: "
+            plan.reason = plan.reason.replace(NO_REPAIR, "no further move is possible")
         plan.reason = (
             f"{failure}; {part}{plan.reason}; nothing moves for loads before N+1 holds "
             "(iallocator balance plans without the limits of --steady)"
