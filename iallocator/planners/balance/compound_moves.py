@@ -1,10 +1,10 @@
 """Steps of balancing that need several moves, of which the first one may raise the score.
 
-`Swaps` exchanges two instances. `Chains` makes single moves through states with a higher score, by
-tabu search (Glover, 1986): it makes the best of the moves to states that were not visited, and an
-instance may not return soon to the nodes that it left. If there is no such move, the search returns
-to the previous state. If a state has a lower score than the first one, the plan moves the instances
-directly to their nodes in that state.
+`Swaps` exchanges two instances, and `Rotations` moves three in a cycle. `Chains` makes single moves
+through states with a higher score, by tabu search (Glover, 1986): it makes the best of the moves to
+states that were not visited, and an instance may not return soon to the nodes that it left. If
+there is no such move, the search returns to the previous state. If a state has a lower score than
+the first one, the plan moves the instances directly to their nodes in that state.
 
 The limits must allow each move after the moves before it. If they allow a swap in neither order,
 one of its instances is moved to a third node for a time.
@@ -16,6 +16,7 @@ clusters, fewer states are visited.
 from __future__ import annotations
 
 from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from iallocator.deadline import check
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
     Visit = tuple[Instance, int, int]
     """An instance, the node that it leaves, and the node to which it moves."""
 
-__all__ = ["Chains", "EverySwap", "Swaps", "allowed_move", "move_to"]
+__all__ = ["Chains", "EverySwap", "Rotations", "Swaps", "allowed_move", "move_to"]
+
+ROTATIONS_TRIED = 20
+"""The number of rotations of which the moves are tried, those with the largest gains first."""
 
 THIRD_NODES_TRIED = 3
 """The number of third nodes that are tried for a swap, those with most free memory first."""
@@ -120,6 +124,31 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
         self._table.permit_all()
         return self._lowest(state, self._table, allows)
 
+    def best_rotation(self, builder: PlanBuilder, allows: Allows) -> Step | None:
+        """Return the rotation of three instances that lowers the score most, by estimates.
+
+        Call it after `best` found no swap in this state. None if no rotation lowers the score
+        enough.
+        """
+        if self._table is None or builder.moves_left() < 3:
+            return None
+        limit = builder.limit_of_compounds()
+        for rotation in self._table.rotations(ROTATIONS_TRIED):
+            check()
+            if builder.limits.deadline.over():
+                break
+            made = (self._carried_out(builder, order) for order in permutations(rotation))
+            moves = next(filter(None, made), None)
+            if (
+                moves is not None
+                and moves[-1].score < limit
+                and sum(one.copied for one in moves) <= builder.budget()
+            ):
+                step = Step(*moves)
+                if allows(step):
+                    return step
+        return None
+
     def _lowest(self, builder: PlanBuilder, table: SwapTable, allows: Allows) -> Step | None:
         limit = builder.limit_of_compounds()
         while not builder.limits.deadline.over():
@@ -188,6 +217,19 @@ class Swaps(Neighbourhood[PlanBuilder, Step]):
                     score += self._affinity.penalty(builder.scan.table.position)
                 made.append(ScoredMoves([move], score))
         return made
+
+
+class Rotations(Neighbourhood[PlanBuilder, Step]):
+    """Rotations of three instances without secondaries, each to the node of the next one."""
+
+    name = "rotation"
+
+    def __init__(self, swaps: Swaps) -> None:
+        self._swaps = swaps
+
+    def best(self, state: PlanBuilder, objective: Objective, allows: Allows) -> Step | None:
+        """Return the rotation that lowers the score most; None if no rotation lowers it enough."""
+        return self._swaps.best_rotation(state, allows)
 
 
 class EverySwap(Neighbourhood[PlanBuilder, Step]):

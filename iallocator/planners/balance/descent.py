@@ -266,13 +266,18 @@ class Descent:
         )
         compound: list[Neighbourhood[PlanBuilder, Step]] = []
         if limits.compound and not problem.rules.evacuate_only:
-            from iallocator.planners.balance.compound_moves import Chains, EverySwap, Swaps
+            from iallocator.planners.balance.compound_moves import (
+                Chains,
+                EverySwap,
+                Rotations,
+                Swaps,
+            )
             from iallocator.planners.balance.rearrangement import Rearrangement
 
             exchange = [GroupExchange(groups)] if groups else []
             swaps = Swaps(builder)
-            compound = [swaps, EveryMove(self._best_move), *exchange, Chains(), EverySwap(swaps)]
-            compound.append(Rearrangement(known))
+            compound = [swaps, EveryMove(self._best_move), *exchange, Rotations(swaps)]
+            compound += [Chains(), EverySwap(swaps), Rearrangement(known)]
             self.can_begin_anew = Rearrangement.looks_at_all(builder)
         first = [compound.pop()] if anew and compound else []
         self._search: Search = LocalSearch(

@@ -1,8 +1,11 @@
 """Evaluate swaps of two instances with array operations.
 
 A swap moves one instance from node A to node B, and another one from B to A. Each instance takes
-the role of the other one, as primary or as secondary; its second node stays. A swap changes the
-statistics of A and B.
+the place of the other one; its second node stays. A swap changes the statistics of A and B.
+
+A rotation moves three instances: from A to B, from B to C, and from C to A. Its gain is estimated:
+the root of a variance is at most its tangent, and with tangents the gain is a sum over the three
+nodes.
 
 For each pair of nodes, the table keeps the best swap, with what it adds to the sum and to the sum
 of squares of each statistic. These amounts depend on the two nodes only. A step changes a few
@@ -14,7 +17,7 @@ that other nodes reserve for failovers may differ. So a caller computes the scor
 makes a swap.
 
 Cost: for n nodes and m instances, O(m²) at first, then O(m² / n) for each changed node, and O(n²)
-for the scores.
+for the scores. The rotations cost O(m³), so they are found for few instances only.
 """
 
 from __future__ import annotations
@@ -38,6 +41,12 @@ if TYPE_CHECKING:
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
 
 __all__ = ["Swap", "SwapTable"]
+
+MOST_ROTATIONS = 4_000_000
+"""The largest number of rotations, instances³, that are evaluated."""
+
+SMALLEST_DEVIATION = 1e-6
+"""The tangents of smaller deviations are those of this deviation, as that of 0 is vertical."""
 
 SWAPS_AT_ONCE = 16_384
 """The least number of swaps that are evaluated at once, if there are as many.
@@ -227,6 +236,70 @@ class SwapTable:
         first, second = (self._instances[self._rows[k]] for k in self._best[:, one, other])
         nodes = self._table.nodes
         return Swap(first, second, nodes[one], nodes[other], -float(change[one, other]))
+
+    def rotations(self, most: int) -> list[tuple[tuple[Instance, int, int], ...]]:
+        """Return up to `most` rotations that lower the score, the largest gain first.
+
+        A rotation is three instances, each with the index of the node that it leaves and of the
+        node to which it moves. Instances with a secondary are left out: their rotation copies three
+        disks for a small gain. The list is empty if there are too many instances.
+        """
+        roles: Whole = np.sort(np.concatenate([self._nodes[:0], *self._on]))
+        secondary = [self._instances[row].needs_secondary for row in self._rows[roles].tolist()]
+        roles = roles[~np.array(secondary, dtype=bool)]
+        if roles.size**3 > MOST_ROTATIONS:
+            return []
+        costs = self._replacements(roles)
+        found: list[tuple[float, int, int, int]] = []
+        for last in range(2, roles.size):
+            # The costs of all rotations of which `last` is the last role
+            cycles = costs[:last, :last] + costs[:last, last] + costs[last, :last][:, None]
+            first, second = divmod(int(cycles.argmin()), last)
+            found.append((float(cycles[first, second]), first, second, last))
+        nodes = self._table.nodes
+        rotations = []
+        for cost, *cycle in sorted(found)[:most]:
+            if cost >= 0:
+                break
+            ways = zip(roles[cycle].tolist(), roles[[*cycle[1:], cycle[0]]].tolist())
+            rotations.append(
+                tuple(
+                    (
+                        self._instances[self._rows[role]],
+                        nodes[self._nodes[role]],
+                        nodes[self._nodes[other]],
+                    )
+                    for role, other in ways
+                )
+            )
+        return rotations
+
+    def _replacements(self, roles: Whole) -> Floats:
+        """Return what each role (row) adds to the score if it takes the place of another (column).
+
+        The score is computed by tangents. The amount is infinite if limits forbid it. `roles` are
+        instances without secondaries.
+        """
+        table, node = self._table, self._nodes[roles]
+        totals = table.totals
+        costs: Floats = np.zeros((roles.size, roles.size))
+        for k, weight, by_column in zip(self._spreads, self._weights, self._terms):
+            added: Floats = np.zeros_like(costs)
+            for amounts, factor in by_column:
+                added += (amounts[roles][:, None] - amounts[roles]) * factor[node]
+            mean = totals.sums[k] / totals.counts[k]
+            variance = max(0.0, spread(totals.sums[k], totals.squares[k], totals.counts[k]))
+            slope = weight / (2 * max(variance**0.5, SMALLEST_DEVIATION) * totals.counts[k])
+            costs += slope * added * (added + 2 * (table.values[k][node] - mean))
+        if self._penalties is not None:
+            penalties = self._penalties[roles][:, node]
+            costs += penalties - np.diag(penalties)[:, None]
+        forbidden = node[:, None] == node
+        for free, amounts in self._free:
+            more = amounts[roles] - amounts[roles][:, None]  # free on the node of the other role
+            forbidden |= (more < 0) & (free[node] + more <= 0)
+        costs[forbidden] = np.inf
+        return costs
 
     def _evaluate(self, one: int, others: Whole) -> None:
         """Find the best swaps of the roles on node `one` with the roles `others`, for each node."""
