@@ -13,6 +13,7 @@ from vcluster.node import ClusterError, Done
 
 from scenario.carrying_out import THROUGH_LUXI, THROUGH_RAPI, Execution, Words, problems
 from scenario.creation import add
+from scenario.reading import hbal_moves, program
 from scenario.runner import Runner
 
 CROWD = ("ex1", "ex2", "ex3", "ex4")
@@ -30,6 +31,7 @@ def faults(run: Runner) -> None:
     """
     run.section("plans carried out")
     allow_rapi(run)
+    _balanced_by_name(run)
     luxi, rapi = THROUGH_LUXI, THROUGH_RAPI
     _try(run, "balance through LUXI", luxi)
     _try(run, "balance through RAPI", rapi)
@@ -50,6 +52,25 @@ def faults(run: Runner) -> None:
         _waiting_jobs_cancelled(run, connection)
     _queue_drained(run)
     run.drop(*CROWD)
+
+
+def _balanced_by_name(run: Runner) -> None:
+    """Check that `htools hbal -X` prints and executes the moves of hbal, with a journal."""
+    crowd(run)
+    words = ("-L", "-G", FIRST_GROUP)
+    master = run.cluster.master
+    planned = hbal_moves(master.run("hbal", *words).output)
+    journals = ("sh", "-c", "ls /var/lib/iallocator/*.journal")
+    known = master.run(*journals).output.split()
+    done = master.run(program(), "htools", "hbal", *words, "-X")
+    wrong = [] if planned else ["hbal has nothing to do"]
+    wrong += [] if hbal_moves(done.output) == planned else [planned, done.output]
+    wrong += [] if done.status == 0 else [f"status {done.status}"]
+    new = [name for name in master.run(*journals).output.split() if name not in known]
+    wrong += [] if len(new) == 1 else [f"new journals: {new}"]
+    left = hbal_moves(master.run("hbal", *words).output)
+    wrong += ["hbal would still make these moves:", left] if left else []
+    run.record("hbal by name executes its plan", wrong)
 
 
 Fault = Callable[[Runner, Execution], None]

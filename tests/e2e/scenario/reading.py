@@ -125,7 +125,7 @@ def _beside(run: Runner, ours: Words, theirs: Words, group: str) -> list[str]:
     if not known:
         found.append("hbal shows no tables")
     found += _different(_lines(own, known), _lines(known, known))
-    return found or _different(_moves(plan.output), _hbal_moves(hbal.output))
+    return found or _different(_moves(plan.output), hbal_moves(hbal.output))
 
 
 def _rows(output: str) -> Rows:
@@ -153,7 +153,7 @@ def _moves(plan: str) -> str:
     return "\n".join(f"{move['instance']} {move['score']:.8f}" for move in moves)
 
 
-def _hbal_moves(output: str) -> str:
+def hbal_moves(output: str) -> str:
     """Return instance and score of each move of hbal, without the domain of names."""
     lines = [line.split() for line in output.splitlines() if " => " in line]
     return "\n".join(f"{instance(words[1])} {words[words.index('=>') + 2]}" for words in lines)
