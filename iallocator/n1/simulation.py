@@ -210,17 +210,21 @@ class Simulation:
 
         An instance that the checked placement moves to another node has left `node` already. With
         ``strict``, such an instance is restarted nevertheless, as in hail: it is moved off its old
-        node, whichever of its old and new nodes fails.
+        node, whichever of its old and new nodes fails. In hail, the instances that the request has
+        placed on `node` come first, the last one first of all.
         """
         state = self._state
-        return sorted(
-            (
-                instance
-                for instance in state.primaries[node].values()
-                if not instance.forthcoming
-                and (self._rules.strict or state.where[instance.name][0] == node)
-            ),
-            key=lambda one: one.order,
+        leaving = [
+            instance
+            for instance in state.primaries[node].values()
+            if not instance.forthcoming
+            and (self._rules.strict or state.where[instance.name][0] == node)
+        ]
+        if not self._rules.movers_stay:
+            return sorted(leaving, key=lambda one: one.order)
+        arrived = [one for one in reversed(leaving) if one.nodes[:1] != (node,)]
+        return arrived + sorted(
+            (one for one in leaving if one.nodes[:1] == (node,)), key=lambda one: one.order
         )
 
     def movers(self, node: int) -> list[list[Instance]]:

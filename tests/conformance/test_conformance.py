@@ -59,11 +59,13 @@ RARE = [
     (14000577, "multi-allocate"),
     (1300023, "node-evacuate-exhausted"),
     (1310293, "node-evacuate-exhausted"),
+    (1700479, "change-group-exhausted"),
 ]
 """Seeds and kinds of rare documents.
 
 They have disks with unknown spindles, instances that hail confuses with new ones, groups that
-differ by rounding only, and full nodes without a reserve.
+differ by rounding only, full nodes without a reserve, and an instance that restarts first because
+it has just arrived.
 """
 
 
