@@ -259,6 +259,7 @@ class State(Holdings):
         from copy import copy
 
         twin = copy(other)
+        twin.nodes = (index,)  # it takes the place of `instance`, and has not just arrived
         twin.order = LAST_ORDER if self.where[other.name][0] == index else instance.order
         self.primaries[index][instance.name] = twin
 
