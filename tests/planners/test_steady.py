@@ -390,6 +390,20 @@ def test_repair_of_n1_keeps_the_limits_of_steady_balancing(life: Life) -> None:
     assert "N+1 does not hold" not in life.round(26.4)["reason"]
 
 
+def test_n1_is_not_repaired_while_a_node_is_away(life: Life) -> None:
+    """Disks are not copied because a node is offline for a short time, as during a reboot."""
+    violate(life, 8000)
+    life.day()
+    life.offline = {"node4"}
+    plan = life.round(24.2)
+    assert plan["moves"] == []
+    assert plan["reason"].endswith(
+        "cannot be restarted; this is not repaired while node4 is offline or drained"
+    )
+    life.offline = set()
+    assert life.round(24.4)["moves"]
+
+
 def test_violated_n1_of_one_group_does_not_stop_another_group(life: Life) -> None:
     """N+1 that does not hold in a group stops balancing in this group only."""
     life.groups = {"node3": "other", "node4": "other"}

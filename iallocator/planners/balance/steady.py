@@ -993,6 +993,11 @@ class SteadyBalancer:
         else:
             hours = policy.limits.hours
             forbidden = f"moves are permitted from {hours[0]}:00 to {hours[1]}:00 UTC only"
+        down = self._down()
+        if failure and down:
+            away = f"{named(down, FEW_NAMES)} {'is' if len(down) == 1 else 'are'}"
+            self._plan.reason = f"{failure}; this is not repaired while {away} offline or drained"
+            return self._plan
         if forbidden and not full:
             self._plan.reason = "; ".join(filter(None, (failure, forbidden)))
             return self._plan
@@ -1081,17 +1086,21 @@ class SteadyBalancer:
 
     def _obstacle(self) -> str:
         """Return why no instance of the group may move now; "" if instances may move."""
-        problem, limits = self._problem, self._policy.limits
+        limits = self._policy.limits
         if self._policy.obstacle:
             return self._policy.obstacle
         too_short = self._short(min(RELIEF_HISTORY, limits.least_history), RELIEF_SAMPLES)
         if too_short:
             return self._short(limits.least_history, rounds=1) or too_short
-        nodes = problem.state.cluster.nodes
-        down = [nodes[index].name for index in problem.scope if not nodes[index].online]
+        down = self._down()
         if len(down) > limits.offline:
             return f"{many(len(down), 'node')} offline or drained, at most {limits.offline} may be"
         return ""
+
+    def _down(self) -> list[str]:
+        """Return the names of the nodes of the group that are offline or drained."""
+        nodes = self._problem.state.cluster.nodes
+        return [nodes[index].name for index in self._problem.scope if not nodes[index].online]
 
     def _not_tolerated(self) -> str:
         """Describe a failure of the present state that is not tolerated; "" if there is none."""
