@@ -486,12 +486,13 @@ def main() -> None:
 def _table(
     done: dict[tuple[str, Scenario, int], Figures], chosen: list[str], seeds: list[int]
 ) -> list[str]:
-    many = "one cluster" if len(seeds) == 1 else f"the means of {len(seeds)} clusters"
+    many = f"one cluster of each kind (seed {seeds[0]})"
+    if len(seeds) > 1:
+        many = f"the means of {len(seeds)} clusters of each kind (seeds {seeds[0]} to {seeds[-1]})"
     lines = [
         "# Steady balancing",
         "",
-        f"Written by `python -m benchmarks.steady --seeds {len(seeds)}`: simulated months, {many} "
-        "of each kind.",
+        f"Written by `python -m benchmarks.steady --seeds {len(seeds)}`: simulated months, {many}.",
     ]
     for kind in SCENARIOS:
         lines += [
