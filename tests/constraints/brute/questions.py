@@ -339,11 +339,11 @@ def _short(rules: Rules, where: Homes, gone: set[str]) -> list[str]:
 
 
 def _most_freed(rules: Rules, where: Homes) -> int:
-    """Return how many nodes are empty; 0 if other nodes of their groups lack 300 MiB of memory."""
+    """Return how many nodes are empty in groups of which the other nodes have 300 MiB of memory."""
     empty = {n for n in rules.nodes if all(n not in nodes for nodes in where.values())}
-    if _short(rules, where, empty):
-        return 0
-    return len(empty) - (len(empty) == len(rules.nodes))
+    short = {rules.group_of((node,)) for node in _short(rules, where, empty)}
+    freed = [node for node in empty if rules.group_of((node,)) not in short]
+    return len(freed) - (len(freed) == len(rules.nodes))
 
 
 def capacity(rng: Random, kinds: Kinds, document: Json, template: str) -> str:
