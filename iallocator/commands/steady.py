@@ -31,7 +31,7 @@ from iallocator.units import HOUR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iallocator.aliases import Json
     from iallocator.commands.command import Command
@@ -82,8 +82,12 @@ class LoadHistory(DayFiles):
                 by_time[sample.time] = sample
         return [by_time[moment] for moment in sorted(by_time)]
 
-    def add_sample(self, sample: LoadSample, planned: Sequence[Json]) -> None:
+    def add_sample(
+        self, sample: LoadSample, planned: Sequence[Json], n1_held: Mapping[str, bool]
+    ) -> None:
         """Add a sample to the file of its day, with the moves that were `planned`.
+
+        `n1_held`: name of each group that was examined -> whether N+1 held.
 
         Raises
         ------
@@ -99,6 +103,7 @@ class LoadHistory(DayFiles):
                 for name, (measured, nodes) in sample.instances.items()
             },
             "planned": list(planned),
+            "n1_held": dict(n1_held),
         }
         self.add(sample.time, document)
 
@@ -126,7 +131,9 @@ def sample_of(line: str) -> LoadSample | None:
         for move in raw["planned"]:
             if not all(0 <= abs(float(move[key])) < LARGEST_LOAD for key in ("gain", "copied_mib")):
                 return None
-        return LoadSample(moment, instances, [str(move["instance"]) for move in raw["planned"]])
+        names = [str(move["instance"]) for move in raw["planned"]]
+        n1_held = {name: bool(held) for name, held in raw.get("n1_held", {}).items()}
+        return LoadSample(moment, instances, names, n1_held)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
 
@@ -227,7 +234,10 @@ class SteadyRound:
              "copied_mib": move.copied}
             for move in done.moves
         ]  # fmt: skip
-        self._history.add_sample(samples[-1], planned)
+        n1_held = {
+            one.name: not one.failure for one in self.policy.balancers if one.failure is not None
+        }
+        self._history.add_sample(samples[-1], planned, n1_held)
         done.plan.reason = "; ".join(
             dict.fromkeys(one.plan.reason for one in done.plans if one.plan.reason)
         )

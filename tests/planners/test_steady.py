@@ -346,10 +346,26 @@ def test_unhealthy_cluster_moves_nothing(life: Life) -> None:
     plan = life.round(24.4)
     assert plan["moves"] == []
     assert plan["reason"].startswith(
-        "N+1 does not hold: if node1 fails, i00, i04, i08 and 1 more cannot be restarted; no move "
-        "repairs it; nothing moves for loads before N+1 holds"
+        "N+1 does not hold: if node1 fails, i00, i04, i08 and 1 more cannot be restarted; nothing "
+        "moves for loads before N+1 holds, and it is repaired after 24 hours (now 0.0)"
     )
-    assert "permitted from 9:00" in life.round(24.5, "--hours=9-10")["reason"]
+    for hours in (30, 36, 42, 48):
+        assert "(now " in life.round(hours)["reason"]
+    assert "permitted from 9:00" in life.round(48.5, "--hours=9-10")["reason"]
+    assert "; no move repairs it; nothing moves for loads" in life.round(49)["reason"]
+
+
+def test_n1_that_held_in_between_is_not_repaired_at_once(life: Life) -> None:
+    """A violation that began anew is left to a person for a day."""
+    violate(life, 8000)
+    life.day()
+    life.memory = 16384
+    life.round(24.1, apply=False)
+    life.memory = 8000
+    plan = life.round(24.2)
+    assert plan["moves"] == []
+    assert "it is repaired after 24 hours (now 0.0)" in plan["reason"]
+    assert "(now 0.3)" in life.round(24.5)["reason"]
 
 
 def violate(life: Life, memory: int) -> None:

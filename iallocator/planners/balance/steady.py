@@ -106,6 +106,12 @@ INTERVALS = 5
 SAME_PENALTY = 1e-9
 """Differences of penalties up to this are rounding."""
 
+REPAIR_HOLD = 24.0
+"""The hours for which N+1 must not have held before it is repaired.
+
+Until then, a person may be at work on the cluster.
+"""
+
 REPAIRED_AT_ONCE = 3
 """The most failures that one step of a repair of N+1 considers; others must not become worse."""
 
@@ -167,6 +173,9 @@ class Measured(NamedTuple):
     nodes: tuple[str, ...]
 
 
+NOTHING_KNOWN: Mapping[str, bool] = {}
+
+
 class LoadSample(NamedTuple):
     """A sample of loads.
 
@@ -179,11 +188,14 @@ class LoadSample(NamedTuple):
         names of its nodes.
     planned:
         Names of the instances that were planned to move at that time.
+    n1_held:
+        Name of each group that was examined -> whether N+1 held.
     """
 
     time: float
     instances: Mapping[str, tuple[Measured | None, tuple[str, ...]]]
     planned: Sequence[str] = ()
+    n1_held: Mapping[str, bool] = NOTHING_KNOWN
 
 
 @dataclass(slots=True)
@@ -949,6 +961,9 @@ class SteadyBalancer:
         The expected deviation before and after the plan, in percent of a node.
     gains:
         Name of an instance -> by how much its move lowers the expected deviation.
+    failure:
+        A failure that is not tolerated before the plan, in words; "" if N+1 holds; None if it was
+        not examined.
     """
 
     before = after = 0.0
@@ -965,6 +980,7 @@ class SteadyBalancer:
         self._progress = progress
         self._policy = policy
         self.gains: dict[str, float] = {}
+        self.failure: str | None = None
         self.name = problem.state.cluster.nodes[problem.scope[0]].group.name
         self._plan = Plan("balance", problem.present_score())
 
@@ -976,6 +992,7 @@ class SteadyBalancer:
         Stopped
             If the run must end; then `stopped` returns the plan.
         """
+        self.failure = failure = self._not_tolerated()
         self._plan.reason = self._obstacle()
         if self._plan.reason:
             return self._plan
@@ -985,7 +1002,6 @@ class SteadyBalancer:
             self._plan.reason = "fewer than two nodes are online"
             return self._plan
         self.before = self.after = loads.deviation(problem.state)
-        failure = self._not_tolerated()
         full = [] if failure else loads.overloaded(problem.state)
         # Outside the permitted hours, or with a short history, only moves off overloaded nodes
         if policy.limits.permits(policy.now):
@@ -997,6 +1013,13 @@ class SteadyBalancer:
         if failure and down:
             away = f"{named(down, FEW_NAMES)} {'is' if len(down) == 1 else 'are'}"
             self._plan.reason = f"{failure}; this is not repaired while {away} offline or drained"
+            return self._plan
+        lasted = self._violated_for()
+        if failure and lasted < REPAIR_HOLD:
+            self._plan.reason = (
+                f"{failure}; nothing moves for loads before N+1 holds, and it is repaired after "
+                f"{REPAIR_HOLD:g} hours (now {lasted:.1f})"
+            )
             return self._plan
         if forbidden and not full:
             self._plan.reason = "; ".join(filter(None, (failure, forbidden)))
@@ -1101,6 +1124,16 @@ class SteadyBalancer:
         """Return the names of the nodes of the group that are offline or drained."""
         nodes = self._problem.state.cluster.nodes
         return [nodes[index].name for index in self._problem.scope if not nodes[index].online]
+
+    def _violated_for(self) -> float:
+        """Return for how many hours N+1 has not held; 0 if it held in the last round."""
+        since = self._policy.now
+        for sample in reversed(self._policy.samples[:-1]):
+            if sample.n1_held.get(self.name):
+                break
+            if self.name in sample.n1_held:
+                since = sample.time
+        return (self._policy.now - since) / HOUR
 
     def _not_tolerated(self) -> str:
         """Describe a failure of the present state that is not tolerated; "" if there is none."""
