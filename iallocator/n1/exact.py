@@ -649,9 +649,12 @@ class ExactSearch:
         if other_limits(group, *PACKED_LIMITS):
             return None
         sizes: dict[int, list[int]] = {}
-        for _, (one, *_) in self._simulation.items(failure):
-            nodes = state.where[one.name]
-            if not one.needs_secondary or len(nodes) != 2 or nodes[0] != node:
+        where = state.where
+        for one in state.primaries[node].values():
+            nodes = where[one.name]
+            if one.forthcoming or nodes[0] != node:
+                continue
+            if not one.needs_secondary or len(nodes) != 2:
                 return None
             sizes.setdefault(nodes[1], []).append(one.memory if one.uses_memory else 0)
         targets = frozenset(rules.targets(state.cluster, group))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from tests.builders import Json
 from tests.command import Done, run, without_identity
+from tests.paths import ROOT
 
 from .cluster_answers import luxi_answer, node, rapi_answers, write_answers
 from .fakes import Raw, fake_luxi, fake_rapi
@@ -64,6 +67,42 @@ def test_cluster_through_luxi_rapi_or_as_a_document_gives_the_same_output(
         insecure = output_of(*words, "-m", server.address, "--insecure")
         assert {method for method, *_ in server.asked} == {"GET"}
     assert https == insecure == stored
+
+
+AT_THE_USUAL_SOCKET = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import iallocator.live.luxi as luxi; "
+    "luxi.DEFAULT_SOCKETS = (sys.argv.pop(1),); "
+    "from iallocator.process import run; run()"
+)
+"""Code that runs a command; its first arguments are the folder of the program, and the socket."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("htools", "hbal", "-L"), ("htools", "hinfo", "--luxi"), ("htools", "hcheck", "-L"),
+        ("htools", "hspace", "-L"), ("htools", "hroller", "--luxi"), ("htools", "hsqueeze", "-L"),
+        ("htools", "hscan", "-L"), ("htools", "harep", "--luxi"), ("check", "-L"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_cluster_is_read_at_the_usual_socket_without_a_path(
+    words: Sequence[str], tmp_path: Path
+) -> None:
+    """`-L` and `--luxi` without a value connect to the usual socket of Ganeti."""
+    asked: list[str] = []
+
+    def answer(method: str, arguments: list[Any]) -> Any:
+        asked.append(method)
+        return luxi_answer(rapi_answers(), method, arguments)
+
+    with fake_luxi(tmp_path, answer) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", AT_THE_USUAL_SOCKET, str(ROOT), server.path, *words],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+    assert "Query" in asked, done.stderr
+    assert "connect" not in done.stderr
 
 
 def test_networks_of_groups_are_read_and_count(tmp_path: Path) -> None:

@@ -386,8 +386,10 @@ def parse(arguments: Sequence[str], names: Iterable[str]) -> tuple[dict[str, Any
         raise OptionError("".join([*errors, *unknown]))
     values: dict[str, Any] = {}
     for one, text in given:
-        bare = one.form == NO_VALUE or (text is None and one.read is str)
-        value: Any = True if bare else one.read("yes" if text is None else text)
+        missing = "yes" if one.read is yes_or_no else True
+        value: Any = missing if text is None else text
+        if value is not True:
+            value = one.read(value)
         if one.repeats:
             value = [value, *values.get(one.target, [])]
         values[one.target] = value
