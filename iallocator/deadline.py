@@ -482,6 +482,8 @@ class Deadline:
             if woken in ready:  # the signal comes first: `check` raises, unless it is held
                 poll.unregister(woken)
             elif ready:
+                if _Signals.came:  # the handler may have run after `poll` only
+                    self.check(problem)
                 return
 
     def wait_or_signal(self, descriptor: int) -> bool:
