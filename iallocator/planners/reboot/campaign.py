@@ -173,9 +173,7 @@ class CampaignResult(RebootResult):
             "reboots_nodes": options.reboots,
             "copied_mib": sum(group["copied_mib"] for group in groups),
             "estimated_seconds": sum(group["estimated_seconds"] for group in groups),
-            "until": None
-            if options.until is None
-            else strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(options.until)),
+            "until": _utc(options.until),
             "groups_until": sum(end <= left for end in ends),
         }
         return document
