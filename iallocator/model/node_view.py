@@ -249,7 +249,7 @@ def _hidden(spindles: Quantity, exclusive: Quantity) -> Quantity:
 
 def after_primary(view: NodeView, instance: Instance) -> NodeView:
     """Return `view` with `instance` on each node as its primary, without the effect of tags."""
-    reserved = _without_slack(view.reserved)
+    reserved = view.reserved if instance.forthcoming else _without_slack(view.reserved)
     return _with_unstated_spindles(view.plus(instance.as_primary, reserved), instance)
 
 
@@ -260,14 +260,17 @@ def after_secondary(
 
     `peers` is the memory in MiB that the node already reserves for the primary of the instance.
     """
-    reserved = _without_slack(view.reserved)
+    reserved = view.reserved if instance.forthcoming else _without_slack(view.reserved)
     if instance.reserves:
         reserved = maximum(reserved, peers + instance.memory)
     return _with_unstated_spindles(view.plus(instance.as_secondary, reserved), instance)
 
 
 def _without_slack(reserved: Quantity) -> Quantity:
-    """Return `reserved` without `Node.reserve_slack`, which only unchanged nodes have."""
+    """Return `reserved` without `Node.reserve_slack`.
+
+    Only a node that has not changed has it; forthcoming instances do not change it.
+    """
     return -(-reserved // 1)
 
 

@@ -210,7 +210,7 @@ class State(Holdings):
         """Place `instance` on `nodes`, primary first."""
         self._record(instance.name, nodes)
         for index in nodes:
-            self._touch(index)
+            self._touch(index, instance.forthcoming)
         self._add(instance, nodes)
 
     def place_alike(self, arrivals: Sequence[tuple[Instance, tuple[int, ...]]]) -> None:
@@ -221,14 +221,14 @@ class State(Holdings):
         """
         for instance, nodes in arrivals:
             self._record(instance.name, nodes)
-            self._touch(nodes[0])
+            self._touch(nodes[0], instance.forthcoming)
         self._add_alike(arrivals)
 
     def remove(self, instance: Instance, nodes: tuple[int, ...]) -> None:
         """Remove `instance` from `nodes`, where it was placed before."""
         self._record(instance.name, None)
         for index in nodes:
-            self._touch(index)
+            self._touch(index, instance.forthcoming)
         self._drop(instance, nodes)
 
     def keep_disks(self, instance: Instance, nodes: tuple[int, ...], sign: int = 1) -> None:
@@ -292,12 +292,12 @@ class State(Holdings):
         else:
             self.where[name] = nodes
 
-    def _touch(self, index: int) -> None:
+    def _touch(self, index: int, forthcoming: bool = False) -> None:
         if self._journal is not None and index not in self._noted:
             self._journal.append(_SavedNode(self, index))
             self._noted.add(index)
         self.stamps[index] = self._changes
-        if self._slack:  # a changed node has none
+        if self._slack and not forthcoming:  # only unchanged nodes have it
             self.reserved[index] = ceil(self.reserved[index])
 
 

@@ -59,6 +59,8 @@ RARE = [
     (14000577, "multi-allocate"),
     (1300023, "node-evacuate-exhausted"),
     (1310293, "node-evacuate-exhausted"),
+    (2300003, "node-evacuate-exhausted"),
+    (2300296, "relocate-exhausted"),
     (1700479, "change-group-exhausted"),
 ]
 """Seeds and kinds of rare documents.

@@ -319,7 +319,7 @@ class _Sums:
 
         count = len(some)
         if rejects(count):
-            count = bisect_left(range(count), True, key=lambda more: rejects(more + 1))
+            count = bisect_left(range(count - 1), True, key=lambda more: rejects(more + 1))
         return count, total(count) if count else ()
 
 

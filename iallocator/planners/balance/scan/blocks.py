@@ -458,7 +458,7 @@ class Block(Sides):
         if self._rules.behaviour.tests_primary_again:  # hail checks the unchanged primary, too
             forbidden = forbidden | self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
         shifts = [self._off_s[0], self._shift(after, self.n), self._shared(self.p, self.n)]
-        if self._rules.behaviour.passes_n1_at_equality:
+        if self._rules.behaviour.passes_n1_at_equality and not self._batch.forthcoming:
             reserved = np.ceil(self._at_p.reserved)
             if np.any(reserved != self._at_p.reserved):  # see `Node.reserve_slack`
                 changed = self._at_p.plus([None] * len(COLUMNS), reserved)
