@@ -91,6 +91,26 @@ def test_the_best_swap_of_drbd_instances_includes_the_reserved_memory(seed: int)
 
 @pytest.mark.parametrize("template", ["rbd", "drbd"])
 @pytest.mark.parametrize("seed", seeds(3, 30))
+def test_estimates_lead_to_the_best_swap(
+    seed: int, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large table, which evaluates the swaps with the best estimates, has the best swap."""
+    problem = problem_of(template, seed, fullness=0.3)
+    best = table_of(problem).lowest()
+    monkeypatch.setattr(swaps, "MOST_EXACT_ROLES", 0)
+    large = table_of(problem)
+    at_first = large.lowest()
+    large.permit_all()
+    found = large.lowest()
+    assert best is not None
+    assert at_first is not None
+    assert found is not None
+    assert at_first.gain > 0.95 * best.gain
+    assert found.gain == pytest.approx(best.gain, abs=1e-9)
+
+
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+@pytest.mark.parametrize("seed", seeds(3, 30))
 def test_kept_swaps_are_those_of_a_new_table(seed: int, template: str) -> None:
     """After changes of some nodes, the kept table of swaps has the swaps of a new table."""
     problem, rng = problem_of(template, seed), Random(seed)

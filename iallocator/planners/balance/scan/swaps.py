@@ -12,6 +12,10 @@ of squares of each statistic. These amounts depend on the two nodes only. A step
 nodes, so only their pairs are evaluated again. The score after each kept swap is computed anew from
 the sums.
 
+With few instances, all swaps are evaluated exactly. With many, the swap of two nodes with the best
+estimate is evaluated, and the best few of them after `permit_all`. An estimate replaces roots by
+lines, so that most of it is one product of two small matrices.
+
 The scores are exact in the state in which a pair was evaluated, except for tags. Later, the memory
 that other nodes reserve for failovers may differ. So a caller computes the score again before it
 makes a swap.
@@ -48,12 +52,20 @@ MOST_ROTATIONS = 4_000_000
 SMALLEST_DEVIATION = 1e-6
 """The tangents of smaller deviations are those of this deviation, as that of 0 is vertical."""
 
-SWAPS_AT_ONCE = 16_384
-"""The least number of swaps that are evaluated at once, if there are as many.
+SWAPS_AT_ONCE = 65_536
+"""The number of swaps, in all roles, that are evaluated at once; a pair of nodes is not divided.
 
 Larger arrays are slower.
 """
 
+MOST_EXACT_ROLES = 160
+"""With more roles, not all swaps are evaluated exactly; see the module.
+
+These are 80 drbd instances, or 160 on shared storage.
+"""
+
+LAST_SWAPS_TRIED = 8
+"""The number of swaps of two nodes, by estimates, that are evaluated after `permit_all`."""
 
 SMALLEST = float(np.nextafter(0, 1))
 """The smallest number above 0."""
@@ -125,7 +137,10 @@ class SwapTable:
             for row, role in roles
         ]
         amounts: Floats = np.array(vectors, dtype=np.float64).reshape(-1, len(COLUMNS)).T
-        self._free = [(table.columns[column], amounts[column]) for column in (MEMORY, DISK)]
+        self._free = [
+            (table.columns[column], amounts[column], float(np.ptp([*amounts[column], 0.0])))
+            for column in (MEMORY, DISK)
+        ]
         count = len(table.nodes)
         everywhere = table.view(np.arange(count, dtype=np.intp))
         # For each statistic: what roles add in each column, and the factor of each node
@@ -140,11 +155,22 @@ class SwapTable:
         }
         self._spreads = [k for k in terms if terms[k]]
         self._terms = [terms[k] for k in self._spreads]
+        self._exact = len(roles) <= MOST_EXACT_ROLES
+        # The statistics that depend on one column: amounts (statistics × roles), and factors
+        # (statistics × nodes)
+        self._single = [j for j, by_column in enumerate(self._terms) if len(by_column) == 1]
+        single = [self._terms[j][0] for j in self._single]
+        self._amounts: Floats = np.array([one for one, _ in single]).reshape(-1, len(roles))
+        self._factors: Floats = np.array([factor for _, factor in single]).reshape(-1, count)
+        self._powers: Floats = np.concatenate(
+            [np.ones((1, len(roles))), self._amounts, self._amounts**2]
+        ).T
         self._reserved: _ReservedMemory | None = None
         if RESERVED in statistics.spreads and any(map(_is_reserved_for, instances)):
             self._spreads.append(RESERVED)
             self._reserved = _ReservedMemory(table, instances, self._rows, self._roles)
         self._weights = [statistics.weights[k] for k in self._spreads]
+        self._slopes: list[float] = []  # of the lines in estimates, for each of `_spreads`
         self._squares: Floats = np.zeros((len(self._spreads), count, count))
         self._sums: Floats = np.zeros_like(self._squares)
         self._penalties: Floats | None = None  # roles × nodes; a secondary has none
@@ -155,11 +181,14 @@ class SwapTable:
         self._barred: dict[int, list[int]] = {}  # row of an instance -> rows of the others
         self._nodes: Whole = np.zeros(len(roles), dtype=np.intp)
         self._partners: Whole = np.zeros(len(roles), dtype=np.intp)
-        self._on: list[Whole] = []
+        self._on: list[Whole] = []  # node -> the roles on it, primaries first
         self.refresh(range(count))
 
-    def refresh(self, positions: Iterable[int]) -> None:
-        """Evaluate the swaps of the nodes at `positions` of the table again."""
+    def refresh(self, positions: Iterable[int], depth: int = 1) -> None:
+        """Evaluate the swaps of the nodes at `positions` of the table again.
+
+        `depth`: how many swaps of two nodes are evaluated exactly, if not all are.
+        """
         table = self._table
         where, position = table.state.where, table.position
         places = np.array(
@@ -170,8 +199,10 @@ class SwapTable:
         self._partners = places[self._rows, 1 - self._roles]
         if self._reserved is not None:
             self._reserved.refresh(places)
-        order = np.argsort(self._nodes, kind="stable")
-        edges = np.searchsorted(self._nodes[order], np.arange(len(table.nodes) + 1))
+        self._slopes = self._slopes_now()
+        count = len(table.nodes)
+        order = np.lexsort((self._roles, self._nodes))
+        edges = np.searchsorted(self._nodes[order], np.arange(count + 1))
         self._on = [
             order[start:end] if online else order[:0]
             for start, end, online in zip(edges[:-1], edges[1:], table.online.tolist())
@@ -182,19 +213,12 @@ class SwapTable:
         for one in changed:
             check()
             left.remove(one)
-            if not len(self._on[one]):
-                continue
-            part: list[Whole] = []
-            for node, roles in enumerate(self._on):
-                if node == one or node in left:  # each pair once, with the later node as `one`
-                    continue
-                if len(roles):
-                    part.append(roles)
-                if sum(map(len, part)) * len(self._on[one]) >= SWAPS_AT_ONCE:
-                    self._evaluate(one, np.concatenate(part))
-                    part = []
-            if part:
-                self._evaluate(one, np.concatenate(part))
+            # Each pair once, with the later node as `one`
+            others = [node for node in range(count) if node != one and node not in left]
+            sizes = [self._on[one].size * self._on[node].size for node in others]
+            swaps = np.cumsum(sizes) // SWAPS_AT_ONCE
+            for part in np.split(others, np.flatnonzero(np.diff(swaps)) + 1):
+                self._evaluate(one, part.tolist(), depth)
 
     def bar(self, swap: Swap) -> None:
         """Leave out `swap` until `permit_all` is called; find the next best swap of its nodes."""
@@ -204,20 +228,20 @@ class SwapTable:
         self._barred.setdefault(second, []).append(first)
         one, other = (self._table.position[index] for index in (swap.one, swap.other))
         self._best[:, one, other] = self._best[:, other, one] = -1
-        self._evaluate(one, self._on[other])
+        self._evaluate(one, [other], LAST_SWAPS_TRIED)
 
     def evaluate_again(self, swap: Swap) -> bool:
         """Evaluate the swaps of the two nodes of `swap` again; return whether its gain changes."""
         one, other = (self._table.position[index] for index in (swap.one, swap.other))
         self._best[:, one, other] = self._best[:, other, one] = -1
-        self._evaluate(one, self._on[other])
+        self._evaluate(one, [other], LAST_SWAPS_TRIED)
         after = self.lowest()
         return after is None or abs(after.gain - swap.gain) > GAIN_TOLERANCE
 
     def permit_all(self) -> None:
         """Permit all swaps again that `bar` left out."""
         self._barred.clear()
-        self.refresh(range(len(self._on)))
+        self.refresh(range(len(self._on)), LAST_SWAPS_TRIED)
 
     def lowest(self) -> Swap | None:
         """Return the swap that lowers the score most; None if no swap lowers it."""
@@ -295,129 +319,168 @@ class SwapTable:
             penalties = self._penalties[roles][:, node]
             costs += penalties - np.diag(penalties)[:, None]
         forbidden = node[:, None] == node
-        for free, amounts in self._free:
+        for free, amounts, _ in self._free:
             more = amounts[roles] - amounts[roles][:, None]  # free on the node of the other role
             forbidden |= (more < 0) & (free[node] + more <= 0)
         costs[forbidden] = np.inf
         return costs
 
-    def _evaluate(self, one: int, others: Whole) -> None:
-        """Find the best swaps of the roles on node `one` with the roles `others`, for each node."""
-        own, node = self._on[one], self._nodes[others]
-        added = self._added_penalties(own, others, one)
-        total: Floats = np.zeros((own.size, others.size))
-        for k, weight, by_column in zip(self._spreads, self._weights, self._terms):
-            total += self._deviations(k, weight, by_column, one, others)
-        reserved: tuple[Floats, Floats] | None = None
-        if self._reserved is not None:
-            reserved = self._reserved.changes(one, own, others, node)
-            total += self._root(RESERVED, self._weights[-1], *reserved)
-            added = added + STATISTICS[RESERVED_TOTAL].weight * reserved[0]
-        total += added
+    def _evaluate(self, one: int, nodes: Sequence[int], depth: int) -> None:
+        """Find the best swap of the roles on node `one` with those on each of `nodes`.
+
+        `depth`: how many swaps of two nodes are evaluated exactly, if not all are.
+        """
+        own, others = (
+            self._on[one],
+            np.concatenate([self._nodes[:0], *(self._on[k] for k in nodes)]),
+        )
+        if not (own.size and others.size):
+            return
+        first, second = self._promising(one, own, others, depth)
+        sums, squares, added = self._changes(one, first, second)
+        cost = added.copy()
+        for k, weight, more, square in zip(self._spreads, self._weights, sums, squares):
+            cost += self._root(k, weight, more, square)
+        node = self._nodes[second]
+        order = np.lexsort((cost, node))
+        best = order[_starts(node[order])]
+        node = node[best]
+        self._best[:, one, node] = first[best], second[best]
+        self._best[:, node, one] = -1
+        self._sums[:, one, node] = sums[:, best]
+        self._squares[:, one, node] = squares[:, best]
+        self._added[one, node] = added[best]
+
+    def _promising(self, one: int, own: Whole, others: Whole, depth: int) -> tuple[Whole, Whole]:
+        """Return the swaps of `own` roles on node `one` with `others` that may be the best ones.
+
+        These are all swaps of a small table. Otherwise they are the `depth` swaps with the best
+        estimates for each node of `others`, as many for primaries there as for secondaries.
+        """
+        column, node = own[:, None], self._nodes[others]
         # After a swap, both nodes need capacity, and no instance may have both roles on one node
-        forbidden = self._partners[own][:, None] == node
+        forbidden = self._partners[column] == node
         forbidden |= self._partners[others] == one
-        for free, amounts in self._free:
-            more = amounts[others] - amounts[own][:, None]
-            forbidden |= more <= min(-free[one], -SMALLEST)
-            forbidden |= more >= np.maximum(free[node], SMALLEST)
-        total[forbidden] = np.inf
+        for free, amounts, widest in self._free:
+            if min(free[one], free[node].min()) <= widest:
+                more = amounts[others] - amounts[column]
+                forbidden |= more <= min(-free[one], -SMALLEST)
+                forbidden |= more >= np.maximum(free[node], SMALLEST)
         for place, row in enumerate(self._rows[own].tolist()):
             if row in self._barred:
-                total[place, np.isin(self._rows[others], self._barred[row])] = np.inf
-        rows, columns = _lowest_of_nodes(total, node)
-        nodes = node[columns]
-        self._best[0, one, nodes] = own[rows]
-        self._best[1, one, nodes] = others[columns]
-        self._best[:, nodes, one] = -1
-        changes = [
-            self._changes(k, by_column, one, own[rows], others[columns])
-            for k, by_column in zip(self._spreads, self._terms)
-        ]
-        if reserved is not None:
-            sums, squares = reserved
-            changes.append((sums[rows, columns], squares[rows, columns]))
-        for k, (sums, squares) in enumerate(changes):
-            self._sums[k, one, nodes] = sums
-            self._squares[k, one, nodes] = squares
-        self._added[one, nodes] = added[rows, columns]
+                forbidden[place] |= np.isin(self._rows[others], self._barred[row])
+        if self._exact:
+            rows, columns = np.nonzero(~forbidden)
+        else:
+            estimates = self._estimates(one, own, others)
+            estimates[forbidden] = np.inf
+            rows, columns = _lowest(estimates, 2 * node + self._roles[others], depth)
+        return own[rows], others[columns]
 
-    def _changes(
-        self,
-        k: int,
-        by_column: Sequence[tuple[Floats, Floats]],
-        one: int,
-        own: Whole,
-        others: Whole,
-    ) -> tuple[Floats, Floats]:
-        """Return what swaps add to the sum and to the sum of squares of statistic `k`.
+    def _changes(self, one: int, own: Whole, others: Whole) -> tuple[Floats, Floats, Floats]:
+        """Return what swaps of roles `own` on node `one` with roles `others` add.
 
-        A role of `own` on node `one` takes the place of a role of `others`. `by_column`: see
+        The first two results have what they add to the sum and to the sum of squares of each
+        statistic, statistics × swaps. The last one has penalties and weighted sums.
+        """
+        changes = [self._change(j, one, own, others) for j in range(len(self._terms))]
+        added = self._added_penalties(own, others, one)
+        if self._reserved is not None:
+            changes.append(self._reserved.changes(one, own, others))
+            added = added + STATISTICS[RESERVED_TOTAL].weight * changes[-1][0]
+        both = np.array(changes).reshape(len(changes), 2, own.size)
+        return both[:, 0], both[:, 1], added
+
+    def _change(self, j: int, one: int, own: Whole, others: Whole) -> tuple[Floats, Floats]:
+        """Return what swaps add to the sum and to the sum of squares of statistic `j`.
+
+        A role of `own` on node `one` takes the place of a role of `others`. `j` is a position in
         `_terms`. The shapes of `own` and `others` broadcast.
         """
-        values, node = self._table.values[k], self._nodes[others]
+        values, node = self._table.values[self._spreads[j]], self._nodes[others]
         here: Floats = np.zeros(1)
         there: Floats = np.zeros(1)
-        for amounts, factor in by_column:
+        for amounts, factor in self._terms[j]:
             more = amounts[others] - amounts[own]
             here = here + more * factor[one]
             there = there + more * factor[node]
         return here - there, here * (here + 2 * values[one]) + there * (there - 2 * values[node])
 
-    def _deviations(
-        self,
-        k: int,
-        weight: float,
-        by_column: Sequence[tuple[Floats, Floats]],
-        one: int,
-        others: Whole,
-    ) -> Floats:
-        """Return the weighted deviations of statistic `k` after swaps with node `one`.
+    def _slopes_now(self) -> list[float]:
+        """Return by how much the score rises for each unit of the sum of squares of a statistic.
 
-        The result has the roles on `one` × `others`. If swaps change one column only, the variance
-        is a quadratic function of the change of the column on `one`. This function takes fewer
-        passes than the sums.
+        The list has an element for each statistic. It is the slope of a line instead of a root. At
+        a deviation of 0, the slope would be infinite. So the least deviation is half of that which
+        a swap of average instances causes.
         """
-        own = self._on[one][:, None]
-        if len(by_column) != 1:
-            return self._root(k, weight, *self._changes(k, by_column, one, own, others))
-        ((amounts, factor),) = by_column
-        totals, values, node = self._table.totals, self._table.values[k], self._nodes[others]
-        count, scale = totals.counts[k], weight * weight / totals.counts[k]
-        sums = factor[one] - factor[node]  # for each unit
-        linear = factor[one] * values[one] - factor[node] * values[node]
-        linear -= sums * (totals.sums[k] / count)
-        square = factor[one] ** 2 + factor[node] ** 2 - sums * sums / count
-        more = amounts[others] - amounts[own]
-        after: Floats = more * (square * scale)
-        after += linear * (2 * scale)
-        after *= more
-        after += scale * (totals.squares[k] - totals.sums[k] ** 2 / count)
-        np.maximum(after, 0.0, out=after)
-        return np.sqrt(after, out=after)
+        totals, slopes = self._table.totals, []
+        for j, (k, weight) in enumerate(zip(self._spreads, self._weights)):
+            if k == RESERVED and self._reserved is not None:
+                varied = self._reserved.variance
+            else:
+                varied = sum(float(a.var() * np.square(f).mean()) for a, f in self._terms[j])
+            now = max(0.0, float(spread(totals.sums[k], totals.squares[k], totals.counts[k])))
+            least = max(varied / totals.counts[k], SMALLEST_DEVIATION**2)
+            slopes.append(weight / (2 * max(now, least) ** 0.5 * totals.counts[k]))
+        return slopes
+
+    def _estimates(self, one: int, own: Whole, others: Whole) -> Floats:
+        """Return estimates of what swaps of `own` roles on node `one` with `others` add.
+
+        They add to the score; the result has own × others. A swap of amounts a and b changes the
+        sum of squares of a statistic by a quadratic function of b - a. It is the product of
+        (1, a, a²) and three numbers that depend on b and its node.
+        """
+        totals, node = self._table.totals, self._nodes[others]
+        keys = [self._spreads[j] for j in self._single]
+        values: Floats = np.array([self._table.values[k] for k in keys]).reshape(len(keys), -1)
+        counts: Floats = np.array([[totals.counts[k]] for k in keys]).reshape(-1, 1)
+        means = np.array([[totals.sums[k]] for k in keys]).reshape(-1, 1) / counts
+        slopes = np.array([[self._slopes[j]] for j in self._single]).reshape(-1, 1)
+        factors, here = self._factors, self._factors[:, [one]]
+        apart = here - factors
+        square = slopes * (here * here + factors * factors - apart * apart / counts)
+        linear = slopes * (here * values[:, [one]] - factors * values - apart * means)
+        square, linear, amounts = square[:, node], linear[:, node], self._amounts[:, others]
+        by = amounts * square
+        first = (amounts * (by + 2 * linear)).sum(axis=0)
+        reserved: Floats | None = None
+        if self._reserved is not None:
+            reserved, by_others = self._reserved.estimates(one, own, others, self._slopes[-1])
+            first += by_others
+        estimates: Floats = self._powers[own] @ np.concatenate(
+            [first[None], -2 * (by + linear), square]
+        )
+        if reserved is not None:
+            estimates += reserved.take(node, axis=1)
+        column = own[:, None]
+        for j, by_column in enumerate(self._terms):
+            if len(by_column) != 1:
+                k = self._spreads[j]
+                sums, squares = self._change(j, one, column, others)
+                sums *= 2 * totals.sums[k] / totals.counts[k]
+                estimates += (squares - sums) * self._slopes[j]
+        if self._penalties is not None:
+            estimates += self._added_penalties(column, others, one)
+        return estimates
 
     def _root(self, k: int, weight: float, added: Floats, square: Floats) -> Floats:
         """Return the weighted deviations of statistic `k` after changes of its sums."""
-        totals, count = self._table.totals, self._table.totals.counts[k]
-        after = (added + totals.sums[k]) * (1 / count)
-        after *= -after
-        after += square * (1 / count)
-        after += totals.squares[k] / count
-        np.maximum(after, 0.0, out=after)
-        np.sqrt(after, out=after)
-        after *= weight
-        return after
+        totals = self._table.totals
+        after = spread(totals.sums[k] + added, totals.squares[k] + square, totals.counts[k])
+        result: Floats = weight * np.sqrt(np.maximum(after, 0.0))
+        return result
 
     def _added_penalties(self, own: Whole, others: Whole, one: int) -> Floats:
         """Return what each swap of a role of `own` on node `one` with a role of `others` adds.
 
-        The result has penalties, own × others. A role is an instance as primary or as secondary.
+        The result has penalties; the shapes of `own` and `others` broadcast.
         """
         if self._penalties is None:
-            return np.zeros((own.size, others.size))
+            return np.zeros(1) + np.zeros(np.broadcast_shapes(own.shape, others.shape))
         node = self._nodes[others]
-        stays = self._penalties[own, one][:, None] + self._penalties[others, node]
-        penalties: Floats = self._penalties[own][:, node] + self._penalties[others, one] - stays
+        stays = self._penalties[own, one] + self._penalties[others, node]
+        penalties: Floats = self._penalties[own, node] + self._penalties[others, one] - stays
         return penalties
 
 
@@ -443,6 +506,7 @@ class _ReservedMemory:
         # The change of the statistic by one MiB
         self._factor: Floats = coefficients(RESERVED, everywhere)["reserved"] * table.online
         self._memory = np.array([float(i.memory) * _is_reserved_for(i) for i in instances])
+        self.variance = float(self._memory.var() * np.square(self._factor).mean())
         self._rows = rows
         self._secondaries: Truths = roles == 1
 
@@ -456,82 +520,95 @@ class _ReservedMemory:
             self._memory > 0, peers.max(axis=1, initial=0.0), table.reserved[self._secondary]
         )
 
-    def changes(self, one: int, own: Whole, others: Whole, node: Whole) -> tuple[Floats, Floats]:
+    def changes(self, one: int, own: Whole, others: Whole) -> tuple[Floats, Floats]:
         """Return what swaps add to the sum and to the sum of squares of the statistic.
 
         A role of `own` on node `one` takes the place of a role of `others`, and the reverse. The
-        roles `others` are on the nodes `node`. The results are arrays own × others.
+        shapes of `own` and `others` broadcast.
         """
-        changes: Floats = np.empty((2, own.size, others.size))
-        primaries = own.size - int(np.count_nonzero(self._secondaries[own]))  # they come first
-        self._set_primaries(changes[:, :primaries], one, own[:primaries], others, node)
-        self._set_secondaries(changes[:, primaries:], one, own[primaries:], others, node)
-        return changes[0], changes[1]
-
-    def _change(self, at: Whole | int, after: Floats) -> Floats:
-        """Return the changes of both sums if the nodes `at` reserve `after` MiB."""
-        more = (after - self._table.reserved[at]) * self._factor[at]
-        return np.stack([more, more * (more + 2 * self._table.values[RESERVED][at])])
-
-    def _by_primaries(self, one: int, rows: Whole) -> Floats:
-        """Return the changes at the nodes of the secondaries if primaries move to node `one`."""
-        at = self._secondary[rows]
-        moved = self._table.peers[at, one] + self._memory[rows]
-        return self._change(at, np.maximum(moved, self._without[rows]))
-
-    def _set_primaries(
-        self, changes: Floats, one: int, own: Whole, others: Whole, node: Whole
-    ) -> None:
-        """Set the changes by swaps of primaries on node `one`; for the arguments, see `changes`."""
-        mine, theirs, secondary = self._rows[own], self._rows[others], self._secondaries[others]
-        peers, memory = self._table.peers, self._memory
-        by_column: Floats = np.empty((2, others.size))
-        by_column[:, ~secondary] = self._by_primaries(one, theirs[~secondary])
-        rows = theirs[secondary]
-        arriving = peers[one, self._primary[rows]] + memory[rows]
-        by_column[:, secondary] = self._change(node[secondary], self._without[rows])
-        by_column[:, secondary] += self._change(
-            one, np.maximum(arriving, self._table.reserved[one])
+        mine, theirs = self._rows[own], self._rows[others]
+        leaves, comes = self._secondaries[own], self._secondaries[others]
+        memory, more = self._memory[mine], self._memory[theirs]
+        without, without_other = self._without[mine], self._without[theirs]
+        primary, other_primary = self._primary[mine], self._primary[theirs]
+        partner, other_partner = self._secondary[mine], self._secondary[theirs]
+        peers, reserved = self._table.peers, self._table.reserved
+        node = np.where(comes, other_partner, other_primary)
+        # A node reserves memory for two secondaries if their primaries are on one node
+        alike = leaves & comes & (primary == other_primary)
+        here = np.maximum(
+            np.where(leaves, without, reserved[one]),
+            np.where(comes, peers[one, other_primary] + more - memory * alike, 0.0),
         )
-        # The nodes of the secondaries reserve memory for the failure of another node
-        at = self._secondary[mine]
-        after = peers[at].take(node, axis=1)
-        after += memory[mine][:, None]
-        np.maximum(after, self._without[mine][:, None], out=after)
-        np.add(self._change(at[:, None], after), by_column[:, None], out=changes)
-        # Two primaries with their secondaries on one node
-        places, columns = np.nonzero((at[:, None] == self._secondary[theirs]) & ~secondary)
-        at, every = at[places], np.arange(places.size, dtype=np.intp)
-        kept, more = peers[at], memory[mine[places]] - memory[theirs[columns]]
-        kept[every, one] -= more
-        kept[every, node[columns]] += more
-        changes[:, places, columns] = self._change(at, kept.max(axis=1, initial=0.0))
+        there = np.maximum(
+            np.where(comes, without_other, reserved[node]),
+            np.where(leaves, peers[node, primary] + memory - more * alike, 0.0),
+        )
+        # The node of the secondary of a primary reserves memory for the failure of another node
+        for_mine = np.maximum(peers[partner, node] + memory, without)
+        for_other = np.maximum(peers[other_partner, one] + more, without_other)
+        sums, squares = (
+            a + b + c * ~leaves + d * ~comes
+            for a, b, c, d in zip(
+                self._at(one, here),
+                self._at(node, there),
+                self._at(partner, for_mine),
+                self._at(other_partner, for_other),
+            )
+        )
+        # Both secondaries are on one node
+        same = np.nonzero((partner == other_partner) & ~leaves & ~comes)
+        if same[0].size:
+            at, to = (np.broadcast_to(some, sums.shape)[same] for some in (partner, node))
+            less = np.broadcast_to(memory - more, sums.shape)[same]
+            kept, every = peers[at], np.arange(at.size, dtype=np.intp)
+            kept[every, one] -= less
+            kept[every, to] += less
+            sums[same], squares[same] = self._at(at, kept.max(axis=1, initial=0.0))
+        return sums, squares
 
-    def _set_secondaries(
-        self, changes: Floats, one: int, own: Whole, others: Whole, node: Whole
-    ) -> None:
-        """Set the changes by swaps of secondaries on node `one`; see `changes`."""
-        mine, theirs, secondary = self._rows[own], self._rows[others], self._secondaries[others]
-        memory, without, primary = self._memory[mine], self._without[mine], self._primary[mine]
-        peers = self._table.peers[:, primary].T  # what all nodes reserve for the primaries
-        # With primaries
-        at = node[~secondary]
-        after = peers.take(at, axis=1)
-        after += memory[:, None]
-        np.maximum(after, self._table.reserved[at], out=after)
-        some = self._change(at, after)
-        some += self._change(one, without)[:, :, None]
-        some += self._by_primaries(one, theirs[~secondary])[:, None]
-        changes[:, :, ~secondary] = some
-        # With secondaries; the nodes reserve memory for both if their primaries are on one node
-        at, rows = node[secondary], theirs[secondary]
-        alike = primary[:, None] == self._primary[rows]
-        arriving = self._table.peers[one, self._primary[rows]] + self._memory[rows]
-        here = np.maximum(arriving - memory[:, None] * alike, without[:, None])
-        after = peers.take(at, axis=1)
-        after += memory[:, None] - self._memory[rows] * alike
-        np.maximum(after, self._without[rows], out=after)
-        changes[:, :, secondary] = self._change(at, after) + self._change(one, here)
+    def estimates(self, one: int, own: Whole, others: Whole, slope: float) -> tuple[Floats, Floats]:
+        """Return estimates of what the moves of swaps add to the score: `own` to each node, and
+        `others` to node `one`.
+
+        The results are own × nodes, and one value for each of `others`. A swap adds the sum of
+        both. It counts the arrival and the departure of secondaries separately. `slope`: see
+        `SwapTable._slopes_now`.
+        """
+        mine, theirs = self._rows[own][:, None], self._rows[others]
+        memory, more = self._memory[mine], self._memory[theirs]
+        partner, primary = self._secondary[mine], self._primary[mine]
+        peers, reserved = self._table.peers, self._table.reserved
+        every = np.arange(reserved.size, dtype=np.intp)
+        totals = self._table.totals
+        mean = totals.sums[RESERVED] / totals.counts[RESERVED]
+        total = STATISTICS[RESERVED_TOTAL].weight
+
+        def cost(nodes: Whole | int, after: Floats) -> Floats:
+            sums, squares = self._at(nodes, after)
+            result: Floats = slope * squares + (total - 2 * slope * mean) * sums
+            return result
+
+        leaves, comes = self._secondaries[own], self._secondaries[others]
+        departing = cost(one, self._without[mine])
+        mine_there = np.where(
+            leaves[:, None],
+            cost(every, np.maximum(peers[every, primary] + memory, reserved)) + departing,
+            cost(partner, np.maximum(peers[partner, every] + memory, self._without[mine])),
+        )
+        at, without = self._secondary[theirs], self._without[theirs]
+        arriving = np.maximum(peers[one, self._primary[theirs]] + more, reserved[one])
+        others_here = np.where(
+            comes,
+            cost(one, arriving) + cost(at, without),
+            cost(at, np.maximum(peers[at, one] + more, without)),
+        )
+        return mine_there, others_here
+
+    def _at(self, nodes: Whole | int, after: Floats) -> tuple[Floats, Floats]:
+        """Return the changes of both sums if `nodes` reserve `after` MiB."""
+        more = (after - self._table.reserved[nodes]) * self._factor[nodes]
+        return more, more * (more + 2 * self._table.values[RESERVED][nodes])
 
 
 def _is_reserved_for(instance: Instance) -> bool:
@@ -539,16 +616,32 @@ def _is_reserved_for(instance: Instance) -> bool:
     return instance.needs_secondary and instance.reserves
 
 
-def _lowest_of_nodes(total: Floats, node: Whole) -> tuple[Whole, Whole]:
-    """Return the row and the column of the lowest finite value of each node.
+def _lowest(values: Floats, part: Whole, depth: int) -> tuple[Whole, Whole]:
+    """Return the rows and the columns of the `depth` lowest finite values of each part.
 
-    Of equal values, the first one is used. `total` is rows × columns, and `node` has the node of
-    each column, in increasing order.
+    Of equal values, the first one is used. `values` is rows × columns, and is changed. `part` has
+    the part of each column, in increasing order.
     """
-    rows = total.argmin(axis=0)
-    lowest = total[rows, np.arange(node.size)]
-    starts = np.flatnonzero(np.diff(node, prepend=-1))
-    least = np.repeat(np.minimum.reduceat(lowest, starts), np.diff(starts, append=node.size))
-    columns = np.flatnonzero((lowest == least) & np.isfinite(lowest))
-    columns = columns[np.diff(node[columns], prepend=-1) > 0]
-    return rows[columns], columns
+    starts = _starts(part)
+    which = np.cumsum(np.bincount(starts, minlength=part.size)) - 1  # a number for each part
+    found: list[tuple[Whole, Whole]] = []
+    while len(found) < depth:
+        lowest = values.min(axis=0)
+        least = np.minimum.reduceat(lowest, starts)[which]
+        columns = np.flatnonzero((lowest == least) & np.isfinite(lowest))
+        if not columns.size:
+            break
+        columns = columns[_starts(part[columns])]
+        rows = values[:, columns].argmin(axis=0)
+        values[rows, columns] = np.inf
+        found.append((rows, columns))
+    none = starts[:0]
+    return (
+        np.concatenate([none, *(rows for rows, _ in found)]),
+        np.concatenate([none, *(columns for _, columns in found)]),
+    )
+
+
+def _starts(part: Whole) -> Whole:
+    """Return the position of the first element of each part; equal elements are adjacent."""
+    return np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]])[: part.size])
