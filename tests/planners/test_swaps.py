@@ -131,6 +131,19 @@ def test_kept_swaps_are_those_of_a_new_table(seed: int, template: str) -> None:
             assert found.gain == pytest.approx(new.gain, abs=1e-9)
 
 
+@pytest.mark.parametrize("movable", [True, False])
+def test_there_is_no_swap_of_equal_or_fixed_instances(movable: bool) -> None:
+    """The table of swaps is empty if all instances are alike, and if none can move."""
+    sizes = [512] * 4 if movable else [512, 1024, 1536, 2048]
+    held = {f"i{k}": rbd(f"node{k % 2 + 1}", memory=size) for k, size in enumerate(sizes)}
+    read = model_of(cluster(2, instances=held))
+    fixed = Capacities(read.nodes)
+    problem = BalanceProblem(State(read), range(2), fixed, read.instances, MoveRules())
+    table = problem.scan().swaps(problem.instances, lambda moved, role: movable)
+    assert table.lowest() is None
+    assert table.rotations(5) == []
+
+
 def test_a_barred_swap_gives_way_to_the_next_best() -> None:
     """The table of swaps returns every swap once, the best first, if it lowers the score."""
     table, gains, pairs = table_of(problem_of("rbd", 5)), [], set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -95,7 +96,7 @@ MEASURED = ("--mond", "--mond-xen", "--exit-on-missing-mond-data")
 
 def _broken_answer(rng: Random, answer: Any) -> Any:
     """Return an answer with broken content in a valid envelope, or a broken envelope."""
-    held: Json = {"answer": answer}
+    held: Json = {"answer": deepcopy(answer)}  # a case must not change the next one
     broken(rng, held)
     return held.get("answer")
 

@@ -160,8 +160,12 @@ class SwapTable:
         # (statistics × nodes)
         self._single = [j for j, by_column in enumerate(self._terms) if len(by_column) == 1]
         single = [self._terms[j][0] for j in self._single]
-        self._amounts: Floats = np.array([one for one, _ in single]).reshape(-1, len(roles))
-        self._factors: Floats = np.array([factor for _, factor in single]).reshape(-1, count)
+        self._amounts: Floats = np.array([one for one, _ in single]).reshape(
+            len(single), len(roles)
+        )
+        self._factors: Floats = np.array([factor for _, factor in single]).reshape(
+            len(single), count
+        )
         self._powers: Floats = np.concatenate(
             [np.ones((1, len(roles))), self._amounts, self._amounts**2]
         ).T
@@ -433,7 +437,9 @@ class SwapTable:
         """
         totals, node = self._table.totals, self._nodes[others]
         keys = [self._spreads[j] for j in self._single]
-        values: Floats = np.array([self._table.values[k] for k in keys]).reshape(len(keys), -1)
+        values: Floats = np.array([self._table.values[k] for k in keys]).reshape(
+            self._factors.shape
+        )
         counts: Floats = np.array([[totals.counts[k]] for k in keys]).reshape(-1, 1)
         means = np.array([[totals.sums[k]] for k in keys]).reshape(-1, 1) / counts
         slopes = np.array([[self._slopes[j]] for j in self._single]).reshape(-1, 1)
