@@ -352,13 +352,18 @@ class _SavedPlace:
 class Trial:
     """Context manager that undoes, at the end of its block, every change of the state inside it."""
 
-    __slots__ = ("_noted", "_outer", "_state", "_version")
+    __slots__ = ("_kept", "_noted", "_outer", "_state", "_version")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._outer: list[_SavedNode | _SavedPlace] | None = None
         self._noted: set[int] = set()
         self._version = 0
+        self._kept = False
+
+    def keep(self) -> None:
+        """Keep the changes at the end of the block; only an outer trial can undo them then."""
+        self._kept = True
 
     def __enter__(self) -> State:
         self._version = self._state.version
@@ -368,7 +373,11 @@ class Trial:
 
     def __exit__(self, *_: object) -> None:
         state = self._state
-        for saved in reversed(state._journal or ()):
-            saved.restore(state)
-        state.version = self._version
+        if self._kept and self._outer is not None:
+            self._outer += state._journal or ()
+            self._noted |= state._noted
+        elif not self._kept:
+            for saved in reversed(state._journal or ()):
+                saved.restore(state)
+            state.version = self._version
         state._journal, state._noted = self._outer, self._noted

@@ -7,8 +7,9 @@ help most.
 Algorithm: make the move that lowers the score most, of those that the limits allow now; repeat.
 The moves of one instance keep their order. The score after a move is computed again if the last
 move changed one of its nodes, or if the move is among the `LIKELY_MOVES` best ones; the gains of
-the other moves hardly change. Scores leave out tags and soft constraints. Cost: O(m c n) array
-elements for *m* moves on *n* nodes, if *c* moves share a node with a move.
+the other moves hardly change. Only the values of the nodes of a move are computed, but the sums of
+the values of all nodes. Scores leave out tags and soft constraints. Cost: O(m c n) array elements
+for *m* moves on *n* nodes, if *c* moves share a node with a move.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
+from iallocator.model.columns import COLUMNS
 from iallocator.model.moves import replay
+from iallocator.model.node_view import NodeView
 from iallocator.planners.balance.move_kinds import possible
 from iallocator.planners.balance.rearrangement import StateScores
 from iallocator.planners.plan import ends_of_colocation_groups
+from iallocator.scoring.arrays import counted_by, scores_of_sums, values_of
+from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iallocator.aliases import Floats
+    from iallocator.aliases import Floats, Indices
     from iallocator.planners.balance.plan_builder import BalanceProblem
     from iallocator.planners.plan import PlanEntry
 
@@ -96,16 +101,9 @@ def steepest_order(
     for later in following.values():
         earlier[sorted(later)] += 1
     state = problem.state
-
-    def legal(unit: Unit) -> bool:
-        with state.trial():
-            possibles = (possible(state, problem.fixed, one.move, problem.rules) for one in unit)
-            return all(possibles) and keeps_n1()
-
     with state.trial():
         replay(state, (entry.move for entry in made))
-        scores = StateScores(problem)
-        changes = [_Changes(unit, scores.position) for unit in units]
+        scores = _UnitScores(problem, units)
         left = np.ones(len(units), dtype=bool)
         gains = np.zeros(len(units))
         again = list(range(len(units)))
@@ -114,67 +112,146 @@ def steepest_order(
             check()
             if over():
                 return None
-            gains[again] = _gains(scores, [changes[number] for number in again])
+            gains[again] = scores.gains(again)
             ready = np.flatnonzero(left & (earlier == 0))
             best = ready[np.argsort(-gains[ready], kind="stable")].tolist()
             tried = itertools.islice(best, rejections_left + 1)
-            chosen = next((number for number in tried if legal(units[number])), None)
+            chosen = next((k for k in tried if _make(problem, units[k], keeps_n1)), None)
             if chosen is None:
                 return None
             rejections_left += MORE_REJECTIONS - best.index(chosen)
             left[chosen] = False
             later = following.get(chosen, set())
             earlier[sorted(later)] -= 1
-            replay(state, (entry.move for entry in units[chosen]))
-            scores.read_state()
             made += units[chosen]
-            near = set().union(*(at_node[i] for one in units[chosen] for i in one.move.nodes))
+            changed = frozenset().union(*(one.move.nodes for one in units[chosen]))
+            scores.follow(changed)
+            near = set().union(*(at_node[index] for index in changed))
             again = [k for k in best[: LIKELY_MOVES + 1] if k != chosen]
             again += sorted(near.intersection(best[LIKELY_MOVES + 1 : MOST_COMPUTED]))
             again += sorted(later)
     return made
 
 
+def _make(problem: BalanceProblem, unit: Unit, keeps_n1: Callable[[], bool]) -> bool:
+    """Make the moves of `unit` if the limits and N+1 allow it; return whether they were made."""
+    state = problem.state
+    with state.trial():
+        if not all(possible(state, problem.fixed, one.move, problem.rules) for one in unit):
+            return False
+    trial = state.trial()
+    with trial:
+        replay(state, (entry.move for entry in unit))
+        if keeps_n1():
+            trial.keep()
+            return True
+    return False
+
+
+class _UnitScores(StateScores):
+    """Scores of the present state of the problem, and by how much each unit lowers the score.
+
+    The values of all nodes are added up again for each unit: a sum that is only corrected by the
+    changes has a rounding error, which could decide between units with nearly equal gains.
+    """
+
+    def __init__(self, problem: BalanceProblem, units: Sequence[Unit]) -> None:
+        super().__init__(problem)
+        every = [_Changes(unit, self.position) for unit in units]
+        ends = np.cumsum([len(one.nodes) for one in every], dtype=np.intp).tolist()
+        self._pairs = [range(end - len(one.nodes), end) for one, end in zip(every, ends)]
+        self._nodes = np.array([node for one in every for node in one.nodes], dtype=np.intp)
+        self._reserved = [one.reserved for one in every]
+        depth = max((len(amounts) for one in every for amounts in one.nodes.values()), default=0)
+        self._amounts: Floats = np.zeros((depth, len(COLUMNS), len(self._nodes)))
+        pair = itertools.count()
+        for one in every:
+            for layers, at in zip(one.nodes.values(), pair):
+                self._amounts[: len(layers), :, at] = layers
+        changing = {"reserved", "fails_n1", "free_spindles", "free_spindles_later"}
+        amounts = self._amounts.transpose(1, 0, 2).reshape(len(COLUMNS), -1)
+        changing.update(COLUMNS[k] for k in np.flatnonzero(amounts.any(axis=1)).tolist())
+        view = NodeView(list(self.columns), list(self._fixed), self.peers.max(axis=1))
+        counts = counted_by(view, len(self.position)).sum(axis=1).tolist()
+        self._changing = [
+            k for k, one in enumerate(STATISTICS) if counts[k] and one.reads & changing
+        ]
+        values = values_of(view, NO_CENTRES, (len(self.position),))
+        self._sums, self._squares = values.sum(axis=1), (values * values).sum(axis=1)
+        self._values = values[self._changing]
+
+    def follow(self, nodes: Iterable[int]) -> None:
+        """Set the amounts and values of `nodes` to those of the present state of the problem."""
+        self.read_nodes(nodes)
+        at = np.array([self.position[index] for index in nodes], dtype=np.intp)
+        self._values[:, at] = self._values_at(at, self.columns[:, at], self.peers[at])
+        self._sums[self._changing] = self._values.sum(axis=1)
+        self._squares[self._changing] = (self._values * self._values).sum(axis=1)
+
+    def gains(self, numbers: Sequence[int]) -> list[float]:
+        """Return by how much each unit of `numbers` lowers the score of the present state."""
+        gains: list[float] = []
+        for start in range(0, len(numbers), MOST_COMPUTED):
+            gains += self._gains(numbers[start : start + MOST_COMPUTED])
+        return gains
+
+    def _gains(self, numbers: Sequence[int]) -> list[float]:
+        pairs = [pair for number in numbers for pair in self._pairs[number]]
+        rows = [row for row, number in enumerate(numbers) for _ in self._pairs[number]]
+        nodes = self._nodes[pairs]
+        columns, peers = self.columns[:, nodes], self.peers[nodes]
+        for amounts in self._amounts:
+            columns += amounts[:, pairs]
+        first = 0
+        for number in numbers:
+            for place, primary, memory in self._reserved[number]:
+                peers[first + place, primary] += memory
+            first += len(self._pairs[number])
+        values = np.repeat(self._values[:, None], len(numbers), axis=1)
+        values[:, rows, nodes] = self._values_at(nodes, columns, peers)
+        sums = np.repeat(self._sums[:, None], len(numbers) + 1, axis=1)
+        squares = np.repeat(self._squares[:, None], len(numbers) + 1, axis=1)
+        sums[self._changing, 1:] = values.sum(axis=2)
+        squares[self._changing, 1:] = (values * values).sum(axis=2)
+        before, *after = scores_of_sums(sums, squares, self._counts).tolist()
+        return [before - one for one in after]
+
+    def _values_at(self, nodes: Indices, columns: Floats, peers: Floats) -> Floats:
+        """Return the changing statistics of `nodes`, for these amounts."""
+        view = NodeView(list(columns), list(self._fixed[:, nodes]), peers.max(axis=1))
+        values: Floats = np.empty((len(self._changing), len(nodes)))
+        for row, k in zip(values, self._changing):
+            row[:] = value_of(k, view, 0.0)
+        return values
+
+
 class _Changes:
-    """By how much some moves change the arrays of `StateScores`.
+    """By how much the moves of a unit change the arrays of `StateScores`.
 
     Attributes
     ----------
-    amounts:
-        Position of a node, and the amounts that are added to it.
+    nodes:
+        Position of a node -> the amounts that are added to it, one after the other.
     reserved:
-        Position of a secondary, that of a primary, and the MiB that the one reserves for it more.
+        Place of a secondary in `nodes`, position of a primary, and the MiB that the one reserves
+        for it more.
     """
 
-    __slots__ = ("amounts", "reserved")
+    __slots__ = ("nodes", "reserved")
 
     def __init__(self, unit: Unit, position: Mapping[int, int]) -> None:
-        self.amounts: list[tuple[int, Floats]] = []
+        self.nodes: dict[int, list[Sequence[float]]] = {}
         self.reserved: list[tuple[int, int, int]] = []
         for entry in unit:
             instance = entry.move.instance
-            as_primary, as_secondary = map(np.array, (instance.as_primary, instance.as_secondary))
             for sign, nodes in ((-1, entry.move.before), (1, entry.move.after)):
                 primary, *others = (position[index] for index in nodes)
-                self.amounts.append((primary, sign * as_primary))
-                for node in others:
-                    self.amounts.append((node, sign * as_secondary))
-                    if instance.reserves:
-                        self.reserved.append((node, primary, sign * instance.memory))
-
-
-def _gains(scores: StateScores, changes: Sequence[_Changes]) -> list[float]:
-    """Return by how much each of `changes` lowers the score of the present state."""
-    columns = np.repeat(scores.columns[None], len(changes) + 1, axis=0)
-    reserved = np.zeros(columns.shape[::2])
-    for row, one in enumerate(changes, start=1):
-        for node, amounts in one.amounts:
-            columns[row, :, node] += amounts
-    if scores.peers.any() or any(one.reserved for one in changes):
-        peers = np.repeat(scores.peers[None], len(changes) + 1, axis=0)
-        for row, one in enumerate(changes, start=1):
-            for node, primary, memory in one.reserved:
-                peers[row, node, primary] += memory
-        reserved = peers.max(axis=2)
-    before, *after = scores.scores(columns, reserved).tolist()
-    return [before - one for one in after]
+                roles = [(primary, instance.as_primary)]
+                roles += ((node, instance.as_secondary) for node in others)
+                for node, vector in roles:
+                    self.nodes.setdefault(node, []).append([sign * amount for amount in vector])
+                if instance.reserves:
+                    places = [*self.nodes]
+                    self.reserved += (
+                        (places.index(node), primary, sign * instance.memory) for node in others
+                    )

@@ -64,11 +64,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArrayKernel", "ManyStates", "capacity_matrix", "counted_by", "means_of", "scores_of_states",
-    "totals_of", "values_of",
+    "scores_of_sums", "totals_of", "values_of",
 ]  # fmt: skip
 
 STATISTIC_POSITIONS = range(len(STATISTICS))
 """The positions of all statistics in `STATISTICS`."""
+
+
+WEIGHTS = np.array([[float(statistic.weight)] for statistic in STATISTICS])
+IS_SPREAD = np.array([[statistic.spread] for statistic in STATISTICS])
+"""The weight of each statistic, and whether it is a deviation: columns of an array."""
 
 
 SCORE_BOUND_SLACK = 10 * SCORE_TOLERANCE
@@ -131,10 +136,17 @@ def scores_of_states(view: NodeView, counts: Sequence[int], shape: tuple[int, in
     left out, because no view has them.
     """
     values = values_of(view, NO_CENTRES, shape)
-    sums, squares = values.sum(axis=2), (values * values).sum(axis=2)
-    sums[DOMAINS] = 0.0
-    totals = Totals(counts, list(NO_CENTRES), list(sums), list(squares))
-    scores: Floats = np.sum(np.broadcast_arrays(*terms(totals, (), np.sqrt)), axis=0)
+    return scores_of_sums(values.sum(axis=2), (values * values).sum(axis=2), counts)
+
+
+def scores_of_sums(sums: Floats, squares: Floats, counts: Sequence[int]) -> Floats:
+    """Return the score of each of several states.
+
+    `sums`, `squares` (statistics × states): the sums of the values of all nodes, and of their
+    squares. `counts`: the number of nodes that each statistic includes.
+    """
+    deviations = np.sqrt(spread(sums, squares, np.array(counts)[:, None]))
+    scores: Floats = (WEIGHTS * np.where(IS_SPREAD, deviations, sums)).sum(axis=0)
     return scores
 
 

@@ -114,8 +114,28 @@ def test_trial_of_any_moves_restores_the_state_exactly(seed: int, rng: Random, c
         with context.state.trial():
             disturb(context, new, rng, count)
         assert picture(context.state) == between
+        kept = context.state.trial()
+        with kept:
+            disturb(context, new, rng, count)
+            kept.keep()
+            between = picture(context.state)
+        assert picture(context.state) == between
         disturb(context, new, rng, count)
     assert picture(context.state) == before
+
+
+def test_changes_that_a_trial_keeps_are_those_of_the_state() -> None:
+    """A trial that keeps its changes leaves the state as changes without a trial do."""
+    for seed in seeds(5, 10):
+        context, new = settled(seed)
+        plainly, plain_new = settled(seed)
+        disturb(plainly, plain_new, Random(seed), 6)
+        kept = context.state.trial()
+        with kept:
+            disturb(context, new, Random(seed), 6)
+            kept.keep()
+        assert picture(context.state) == picture(plainly.state)
+        assert not context.state.trying
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

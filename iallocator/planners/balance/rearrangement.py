@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.deadline import check
-from iallocator.model.columns import COLUMNS, DISK, MEMORY
+from iallocator.model.columns import COLUMNS, CONFLICTS, DISK, MEMORY, MISPLACED
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.planners.balance.compound_moves import allowed_move, move_to
 from iallocator.planners.balance.every_placement import MOST_PLACEMENTS
@@ -40,7 +40,7 @@ from iallocator.scoring.arrays import scores_of_states
 from iallocator.scoring.metrics import node_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Floats, Nodes, Truths
     from iallocator.model.instance import Instance
@@ -268,19 +268,21 @@ class StateScores:
         online = int(self._fixed[CAPACITIES.index("online")].sum())
         stored = int(self._fixed[CAPACITIES.index("stored")].sum())
         self._counts = node_counts(online, len(scope) - online, stored)
-        self.read_state()
+        self.columns: Floats = np.zeros((len(COLUMNS), len(scope)))
+        self.peers: Floats = np.zeros((len(scope), len(scope) + 1))
+        self.read_nodes(scope)
 
-    def read_state(self) -> None:
-        """Set the arrays to the amounts in the present state of the problem."""
-        state, scope = self.problem.state, self.problem.scope
-        columns: Floats = np.array(state.columns, dtype=np.float64)[:, list(scope)]
-        columns[[COLUMNS.index("conflicts"), COLUMNS.index("misplaced")]] = 0.0
-        self.columns = columns
-        size = len(scope)
-        self.peers: Floats = np.zeros((size, size + 1))
-        for row, index in enumerate(scope):
+    def read_nodes(self, nodes: Iterable[int]) -> None:
+        """Set the amounts of `nodes` to those of the present state of the problem."""
+        state, elsewhere = self.problem.state, len(self.position)
+        for index in nodes:
+            place = self.position[index]
+            self.columns[:, place] = state.row(index)
+            peers = self.peers[place]
+            peers[:] = 0.0
             for peer, memory in state.peers[index].items():
-                self.peers[row, self.position.get(peer, size)] += memory
+                peers[self.position.get(peer, elsewhere)] += memory
+        self.columns[[CONFLICTS, MISPLACED]] = 0.0
 
     def scores(self, columns: Floats, reserved: Floats) -> Floats:
         """Return the score of each of several states.
