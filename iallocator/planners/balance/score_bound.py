@@ -32,6 +32,9 @@ __all__ = ["least_score"]
 BOUND_SAFETY = 1e-12
 """A share of the bound, and an amount of the score, that are subtracted for rounding errors."""
 
+INSTANCES_AT_ONCE = 1024
+"""The number of instances of which one array operation computes the largest amounts."""
+
 
 def least_score(problem: BalanceProblem, state: State) -> float:
     """Return a lower bound of the score of every placement that balancing can reach from `state`.
@@ -40,6 +43,7 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     nodes, and some thousand passes over the nodes.
     """
     model = ScoreModel(problem, state)
+    roles = _Roles(model)
     fixed = model.fixed_sums()
     # The terms of the standard deviations
     known: dict[tuple[object, ...], float] = {}
@@ -47,7 +51,7 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     for k, statistic in enumerate(STATISTICS):
         check()
         if statistic.spread and not statistic.offline and not statistic.reads & UNLINEAR:
-            inputs = _spread(model, k)
+            inputs = _spread(model, roles, k)
             if inputs is not None:
                 base, slopes, most, amount, unit = inputs
                 key = base.tobytes(), slopes.tobytes(), most.tobytes(), amount, unit
@@ -60,8 +64,8 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     for parts in model.parts:
         for part in parts:
             if part.present not in model.place:
-                roles = {part.vector, *(other.vector for other in parts)}
-                costs.append(min(sum(model.added(one, part.present)) for one in roles))
+                vectors = {part.vector, *(other.vector for other in parts)}
+                costs.append(min(sum(model.added(one, part.present)) for one in vectors))
     stays = min(costs, default=None)
     if stays is not None:  # leaving one more instance on an offline node may be better for the rest
         least = min(least, stays + fixed[RESERVED_TOTAL])
@@ -73,7 +77,43 @@ def least_score(problem: BalanceProblem, state: State) -> float:
     return max(0.0, bound * (1 - BOUND_SAFETY) - BOUND_SAFETY)
 
 
-def _spread(model: ScoreModel, k: int) -> Spread | None:
+class _Roles:
+    """The movable roles of the instances of a model.
+
+    Attributes
+    ----------
+    vectors:
+        Roles × columns: the amounts that each role adds to a node.
+    """
+
+    def __init__(self, model: ScoreModel) -> None:
+        roles = [part for parts in model.parts for part in parts]
+        vectors = [part.vector for part in roles]
+        self.vectors: Floats = np.array(vectors, dtype=np.float64).reshape(-1, len(COLUMNS))
+        counts = [len(parts) for parts in model.parts if parts]
+        last = np.cumsum(counts, dtype=np.intp) - 1
+        first = last - np.array(counts, dtype=np.intp) + 1
+        self._ends = [
+            (one, np.array([roles[k].allowed for k in one.tolist()], dtype=bool))
+            for one in (first, last)
+        ]
+
+    def most(self, sizes: Floats, nodes: int) -> Floats:
+        """Return the largest amount that each of `nodes` online nodes can have.
+
+        `sizes`: the amount of each role. An instance has one role on a node: the larger one that
+        is allowed there.
+        """
+        most = np.zeros(nodes)
+        for start in range(0, len(self._ends[0][0]), INSTANCES_AT_ONCE):
+            some = slice(start, start + INSTANCES_AT_ONCE)
+            own = np.maximum(*(sizes[at[some], None] * may[some] for at, may in self._ends))
+            own[0] += most
+            most = own.sum(axis=0)
+        return most
+
+
+def _spread(model: ScoreModel, roles: _Roles, k: int) -> Spread | None:
     """Return the arguments of `least_deviation` for statistic `k`; None if it has no bound."""
     statistic, view = STATISTICS[k], model.view()
     count = len(model.online)
@@ -89,8 +129,7 @@ def _spread(model: ScoreModel, k: int) -> Spread | None:
         slope = np.broadcast_to(statistic.value(model.view(one)), (count,)) - nothing
         if slope.any():
             slopes[column] = slope
-    flat = np.array([part.vector for parts in model.parts for part in parts])
-    amounts = {column: flat[:, column] if len(flat) else flat for column in slopes}
+    amounts = {column: roles.vectors[:, column] for column in slopes}
     slopes = {column: slope for column, slope in slopes.items() if amounts[column].any()}
     if not slopes:
         return base, np.ones(count), np.zeros(count), 0.0, 0.0
@@ -105,13 +144,7 @@ def _spread(model: ScoreModel, k: int) -> Spread | None:
         return None
     if np.any(sizes < 0):
         base, sizes = -base, -sizes
-    most = np.zeros(count)
-    position = 0
-    for parts in model.parts:
-        own = [sizes[position + p] * part.allowed for p, part in enumerate(parts)]
-        position += len(parts)
-        if own:
-            most += np.max(own, axis=0)
+    most = roles.most(sizes, count)
     total = float(sizes.sum())
     if most.sum() < total:
         return None

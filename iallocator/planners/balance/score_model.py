@@ -18,7 +18,7 @@ from iallocator.scoring.scalar import kernel_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from iallocator.aliases import Floats
@@ -107,6 +107,12 @@ class ScoreModel:
         if index in self.place:
             self.rows[:, self.place[index]] += sign * np.array(vector, dtype=np.float64)
 
+    def _at(self, nodes: Iterable[int]) -> Bools:
+        """Return for each online node whether it is one of `nodes`."""
+        mask: Bools = np.zeros(len(self.online), dtype=bool)
+        mask[[self.place[index] for index in nodes if index in self.place]] = True
+        return mask
+
     def _free_roles(self, instance: Instance) -> Sequence[int]:
         """Return the roles of an instance that may move to another node: 0 primary, 1 secondary."""
         nodes, rules = self.state.cluster.nodes, self._problem.rules
@@ -121,11 +127,10 @@ class ScoreModel:
     def _parts_of(self, instance: Instance, roles: Sequence[int]) -> Iterator[MovableRole]:
         """Yield the movable `roles` of an instance; a role that no online node accepts stays."""
         present = self.state.where[instance.name]
-        here = np.isin(self.online, present)
+        here = self._at(present)
         closed: Bools = np.zeros(len(self.online), dtype=bool)
         if instance.restricted:
-            barred = closed_nodes(self.state.cluster, self.online, instance)
-            closed = np.isin(self.online, [*barred])
+            closed = self._at(closed_nodes(self.state.cluster, self.online, instance))
         for role in roles:
             if len(roles) == 2 and not self._problem.rules.disk_moves:
                 allowed = here
@@ -147,7 +152,7 @@ class ScoreModel:
                     self._fits[key] = fits
                 allowed = (self._fits[key] & ~closed) | here
             if len(roles) == 1 and len(present) == 2:  # the primary stays, and is no secondary
-                allowed = allowed & ~np.isin(self.online, present[0])
+                allowed = allowed & ~self._at(present[:1])
             if allowed.any():
                 yield MovableRole(instance, role == 0, present[role], allowed)
             else:
