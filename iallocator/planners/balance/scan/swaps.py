@@ -334,10 +334,8 @@ class SwapTable:
 
         `depth`: how many swaps of two nodes are evaluated exactly, if not all are.
         """
-        own, others = (
-            self._on[one],
-            np.concatenate([self._nodes[:0], *(self._on[k] for k in nodes)]),
-        )
+        own = self._on[one]
+        others = np.concatenate([own[:0], *(self._on[k] for k in nodes)])
         if not (own.size and others.size):
             return
         first, second = self._promising(one, own, others, depth)
@@ -483,7 +481,7 @@ class SwapTable:
         The result has penalties; the shapes of `own` and `others` broadcast.
         """
         if self._penalties is None:
-            return np.zeros(1) + np.zeros(np.broadcast_shapes(own.shape, others.shape))
+            return np.zeros(np.broadcast_shapes(own.shape, others.shape))
         node = self._nodes[others]
         stays = self._penalties[own, one] + self._penalties[others, node]
         penalties: Floats = self._penalties[own, node] + self._penalties[others, one] - stays
