@@ -253,7 +253,7 @@ def _numbers(scan: scans.MoveScan) -> list[bytes]:
     """Return all values of moves that the scan stores."""
     found = []
     for _, store in scan._stores():
-        arrays = [store.squares, store.linear, *store.sums.values(), store.rows._floor]
+        arrays = [store.moves, store.rows.added, store.rows.linear, store.rows._floor]
         found += [array.tobytes() for array in arrays]
     return found
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class InstanceBatch:
-    """Instances of one kind, with their amounts as arrays of shape (rows, 1).
+    """Instances of one kind, with their amounts as arrays of shape (rows, 1), or (1, 1) if equal.
 
     The attributes that decide which limits are checked are equal for all of them: see `kind`. If
     some instances are restricted to some nodes, access is checked for all.
@@ -76,8 +76,12 @@ class InstanceBatch:
         self.exclusion = first.exclusion
         self.memory: Floats = np.array([[float(i.memory)] for i in instances])
         self.takeover_memory: Floats = np.array([[float(i.takeover_memory)] for i in instances])
-        amounts = [i.as_primary + i.as_secondary for i in instances]
-        self._set_amounts(np.array(amounts, dtype=np.float64).T.copy())
+        columns = zip(*(i.as_primary + i.as_secondary for i in instances))
+        amounts = [
+            np.array(column[:1] if min(column) == max(column) else column, dtype=np.float64)
+            for column in columns
+        ]
+        self._set_amounts([one if one.any() else None for one in amounts])
 
     @staticmethod
     def kind(i: Instance) -> tuple[bool, ...]:
@@ -96,12 +100,15 @@ class InstanceBatch:
         for name in ("drbd", "local", "forthcoming", "reserves", "spindles", "exclusion",
                      "counts_disk", "hides_spindles", "restricted"):  # fmt: skip
             setattr(part, name, getattr(self, name))
-        part.instances = [self.instances[row] for row in rows.tolist()]
+        part.instances = [self.instances[row] for row in rows.tolist()] if self.restricted else ()
         part.barred = {}
         part.whole, part._numbers = (self, rows), {}
         part.memory = _turned(self.memory[rows], across)
         part.takeover_memory = _turned(self.takeover_memory[rows], across)
-        part._set_amounts(self._amounts[:, rows], across)
+        amounts = self._amounts
+        part._set_amounts(
+            [one if one is None or one.size == 1 else one[rows] for one in amounts], across
+        )
         return part
 
     def of_each(self, key: str, find: Callable[[Instance], int]) -> Whole:
@@ -119,26 +126,18 @@ class InstanceBatch:
             self._numbers[key] = numbers
         return numbers
 
-    def _set_amounts(self, amounts: Floats, across: bool = False) -> None:
-        """Set the amounts, columns × instances: first those of primaries, then of secondaries."""
+    def _set_amounts(self, amounts: Vector, across: bool = False) -> None:
+        """Set the amounts of each column: first those of primaries, then those of secondaries.
+
+        An array has one amount for each instance, or one amount for all; None if it is 0.
+        """
         self._amounts = amounts
-        less = -amounts
-        counts: list[bool] = np.any(amounts, axis=1).tolist()
+        shape = (1, -1) if across else (-1, 1)
+        vector: Vector = [None if one is None else one.reshape(shape) for one in amounts]
+        less: Vector = [None if one is None else -one for one in vector]
         half = len(COLUMNS)
-        self.as_primary: Vector = _vector(amounts[:half], counts[:half], across)
-        self.as_secondary: Vector = _vector(amounts[half:], counts[half:], across)
-        self.less_primary: Vector = _vector(less[:half], counts[:half], across)
-        self.less_secondary: Vector = _vector(less[half:], counts[half:], across)
-
-
-def _vector(amounts: Floats, counts: Sequence[bool], across: bool) -> Vector:
-    """Return for each column an array of shape (instances, 1); None if all its amounts are 0.
-
-    `across`: whether the shape is (1, instances).
-    """
-    return [
-        _turned(row[:, None], across) if counted else None for row, counted in zip(amounts, counts)
-    ]
+        self.as_primary, self.as_secondary = vector[:half], vector[half:]
+        self.less_primary, self.less_secondary = less[:half], less[half:]
 
 
 def _turned(array: Floats, across: bool) -> Floats:

@@ -11,8 +11,9 @@ from iallocator.deadline import check
 from iallocator.planners.balance.move_kinds import BY_LETTERS, MOVE_KINDS, ScoredMoves
 from iallocator.planners.balance.scan.affinity import MoveAffinity
 from iallocator.planners.balance.scan.arrays import MoveTags
-from iallocator.planners.balance.scan.blocks import Block, MoveNodes, RelevantChecks
-from iallocator.planners.balance.scan.move_table import MoveStore, Page, RemadeMoves, write_moves
+from iallocator.planners.balance.scan.blocks import Block, MoveNodes, RelevantChecks, Shift
+from iallocator.planners.balance.scan.move_table import MoveStore, Page, RemadeMoves
+from iallocator.planners.balance.scan.target_terms import RoleAmounts
 from iallocator.tolerances import SCORE_DECIMALS
 
 if TYPE_CHECKING:
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
+    from iallocator.planners.balance.move_kinds import MoveKind
     from iallocator.planners.balance.scan.affinity import AffinityCosts
     from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, Whole
-    from iallocator.planners.balance.scan.blocks import ScanSetting
+    from iallocator.planners.balance.scan.blocks import MoveEffects, ScanSetting
     from iallocator.planners.balance.scan.bounds import CurrentScore
 
     Measure = Callable[[Floats, Floats], Floats]
@@ -75,6 +77,10 @@ class BatchScan:
         self._secondary: Whole = np.zeros(count, dtype=np.intp)
         self._left: Floats = np.zeros(count)
         self._breakable = RelevantChecks(table, batch, setting.tagged)
+        self._amounts = [
+            RoleAmounts(table, setting.statistics, batch, amounts, self._targets)
+            for amounts in (batch.as_primary, batch.as_secondary)
+        ]
         # A store for each kind of moves. It keeps the moves, or computes them when needed.
         self.stores: list[MoveStore] = [
             MoveStore(kind, setting.statistics, (count, width if kind.targeted else 1))
@@ -83,6 +89,7 @@ class BatchScan:
             for kind in MOVE_KINDS
             if kind.drbd == batch.drbd and (width or not kind.targeted)
         ]
+        self._set_terms()
         every_row = np.arange(count, dtype=np.intp)
         self._locate(every_row)
         self._evaluate_rows(every_row, current)
@@ -109,6 +116,7 @@ class BatchScan:
         affinity to moved instances.
         """
         self._breakable = RelevantChecks(self._table, self._batch, self._setting.tagged)
+        self._set_terms()
         every_row = np.arange(len(self._batch.instances), dtype=np.intp)
         marked = np.zeros(len(self._table.nodes), dtype=bool)
         marked[changed] = True
@@ -134,7 +142,14 @@ class BatchScan:
                 pages = {store: Page(store, part, columns) for store in self._remade()}
                 self._evaluate(self._written(pages), part, columns)
                 for remade, page in pages.items():
-                    remade.learn_some(part, page)
+                    remade.renew(part, columns, page.moves.swapaxes(0, 1))
+
+    def _set_terms(self) -> None:
+        """Set what moves add to deviations at their targets in the present state."""
+        lead, follow = (amounts.terms() for amounts in self._amounts)
+        for store in self.stores:
+            if store.kind.targeted:
+                store.terms = lead if store.kind.letters[-1] != "r" else follow
 
     def _unbar(self, rows: Truths, nodes: Truths) -> None:
         """Permit barred moves of `rows`, and barred moves to `nodes` of the table, again."""
@@ -206,8 +221,7 @@ class BatchScan:
     def _write(self, stores: list[MoveStore], rows: Whole, columns: Whole | None) -> None:
         """Write the moves of `rows` to `stores`; the nodes of all rows must be in one condition."""
         targets = self._targets if columns is None else self._targets[columns]
-        # Operations on arrays are slow if the last axis is short
-        across = columns is not None and columns.size < rows.size
+        across = columns is not None  # operations on arrays are slow if the last axis is short
         where = MoveNodes(
             rows,
             targets,
@@ -218,30 +232,27 @@ class BatchScan:
             across,
         )
         batch = self._batch.take(rows, across)
-        block = Block(self._setting, batch, self._tags, self._breakable, where)
-        targeted = [store for store in stores if store.kind.targeted]
+        block = Block(self._setting, batch, self._amounts, self._tags, self._breakable, where)
         for store in stores:
             check()
-            if not store.kind.targeted:
-                write_moves([store], rows, slice(None), [block.failovers()])
-                self._bind(store, rows, slice(None), targets)
-        if targeted:
-            places = slice(None) if columns is None else columns
-            effects = block.moves([store.kind for store in targeted])
-            write_moves(targeted, rows, places, effects, across)
-            for store in targeted:
-                self._bind(store, rows, places, targets)
+            effects = block.moves(store.kind)
+            self._bind(effects, store.kind, where)
+            if columns is None:
+                store.write_rows(rows, effects, block.all_add(store.kind))
+            else:
+                store.write_columns(rows, columns, effects)
 
-    def _bind(self, store: MoveStore, rows: Whole, columns: Whole | slice, targets: Whole) -> None:
-        """Add the effect of affinity constraints to moves of `rows` in `store`."""
+    def _bind(self, effects: MoveEffects, kind: MoveKind, where: MoveNodes) -> None:
+        """Add the effects of affinity constraints to those of moves."""
         if self.affinity is None:
             return
-        costs = self.affinity.forbidden_and_penalties(
-            store.kind, rows, self._primary, self._secondary, targets
+        bound = self.affinity.forbidden_and_penalties(
+            kind, where.rows, self._primary, self._secondary, where.targets
         )
-        if costs is not None:
-            where = (rows, columns) if isinstance(columns, slice) else (rows[:, None], columns)
-            store.add(where, *costs)
+        if bound is not None:
+            forbidden, costs = (part.T if where.across else part for part in bound)
+            effects.forbidden = effects.forbidden | forbidden
+            effects.shifts = (*effects.shifts, Shift(costs))
 
     @property
     def instances(self) -> Sequence[Instance]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from iallocator.limits.node import (
 )
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import after_primary, after_secondary
-from iallocator.scoring.metrics import LOCATION, STATISTICS, value_of
+from iallocator.scoring.metrics import LOCATION, RESERVED, RESERVED_TOTAL, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,8 +42,19 @@ if TYPE_CHECKING:
         Whole,
     )
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
+    from iallocator.planners.balance.scan.target_terms import RoleAmounts
 
-__all__ = ["Block", "MoveEffects", "NodeInNewRole", "RelevantChecks", "Shift", "Sides", "Stack"]
+__all__ = [
+    "Block",
+    "MoveEffects",
+    "MoveNodes",
+    "NodeChange",
+    "RelevantChecks",
+    "RowEffects",
+    "ScanSetting",
+    "Shift",
+    "Sides",
+]
 
 
 class RelevantChecks:
@@ -109,45 +120,78 @@ def _most(amounts: Floats) -> Floats:
     return most
 
 
-if TYPE_CHECKING:
-    Shift = dict[int, tuple[Quantity, Quantity]]
+class Shift(NamedTuple):
+    """What the change of one node of each move adds, without deviations of `without_reserved`.
 
-    """Statistic -> what moves add to its sum, and to its sum of squares."""
-
-    Stack = tuple[Floats, Floats]
-
-    """What moves add to the sums and to the sums of squares, statistics × rows × columns.
-
-    It has the first statistics of `ProportionalStatistics.without_reserved`, or all of them.
+    Attributes
+    ----------
+    linear:
+        What it adds to the score by statistics that are sums.
+    square, added:
+        What it adds to the sum of squares, and to the sum, of reserved memory.
     """
+
+    linear: Quantity = 0.0
+    square: Quantity = 0.0
+    added: Quantity = 0.0
+
+
+class NodeChange(NamedTuple):
+    """What a change of the primary or the secondary of each instance adds.
+
+    Attributes
+    ----------
+    shift:
+        What it adds to other statistics.
+    deviations:
+        What it adds to the sums of squares, and to the sums, of `without_reserved`, each as
+        statistics × rows.
+    """
+
+    shift: Shift
+    deviations: tuple[Floats, Floats]
 
 
 class MoveEffects:
-    """The effects of the moves of one kind in a block: which are `forbidden`, and what they add.
+    """The effects of moves of one kind in a block: which are `forbidden`, and what they add.
 
-    The additions to statistics of `without_reserved` are the sum of `stacks`, those to other
-    statistics the sum of `shifts`.
+    `shifts` depend on the target: they are what moves add beyond `RowEffects`, and beyond
+    deviations of `without_reserved` at the target.
     """
 
-    __slots__ = ("forbidden", "shifts", "stacks")
+    __slots__ = ("forbidden", "shifts")
+
+    def __init__(self, forbidden: Quantity, *shifts: Shift) -> None:
+        self.forbidden = forbidden
+        self.shifts = shifts or (Shift(),)
+
+
+class RowEffects:
+    """What all moves of an instance add at nodes other than the target.
+
+    Attributes
+    ----------
+    linear:
+        What they add to the score by statistics that are sums.
+    added:
+        What they add to deviations, amounts × rows; see `ProportionalStatistics.size`.
+    """
+
+    __slots__ = ("added", "linear")
 
     def __init__(
-        self, forbidden: Quantity, stacks: Sequence[Stack], shifts: Sequence[Shift]
+        self, statistics: ProportionalStatistics, rows: int, changes: Sequence[NodeChange]
     ) -> None:
-        self.forbidden = forbidden
-        self.stacks = stacks
-        self.shifts = shifts
-
-
-class NodeInNewRole:
-    """The effects at a node that gets a new role: whether it is forbidden, and what it adds."""
-
-    __slots__ = ("forbidden", "shift", "stack")
-
-    def __init__(self, forbidden: Quantity, shift: Shift, stack: Stack) -> None:
-        self.forbidden = forbidden
-        self.shift = shift
-        self.stack = stack
+        self.linear: Floats = np.zeros(rows)
+        self.added: Floats = np.zeros((statistics.size, rows))
+        spreads, plain = len(statistics.spreads), len(statistics.without_reserved)
+        for (linear, *reserved), (squares, sums) in changes:
+            self.linear += np.ravel(linear)
+            self.added[: len(squares)] += squares
+            if statistics.moved >= plain:
+                self.added[spreads : spreads + len(sums)] += sums
+            for place, more in zip(statistics.reserved, reserved):
+                self.added[place] += np.ravel(more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +239,7 @@ class MoveNodes:
         For each instance, the MiB that its secondary reserves without the instance.
     across:
         Whether the arrays of a block are targets × instances, instead of instances × targets.
+        Effects of all moves of an instance are computed only for instances × targets.
     up:
         For every node of the table, whether it is online, or will be powered down once empty.
     """
@@ -219,12 +264,14 @@ class Sides:
         self,
         setting: ScanSetting,
         batch: InstanceBatch,
+        amounts: Sequence[RoleAmounts],
         tags: MoveTags | None,
         breakable: RelevantChecks,
         where: MoveNodes,
     ) -> None:
         self._table = setting.table
         self._batch = batch
+        self._amounts = amounts
         self._tags = tags
         self._statistics = setting.statistics
         self._rules = setting.rules
@@ -238,8 +285,6 @@ class Sides:
         self._primary_up = bool(where.up[where.primary[0]])
         self._off_primary = self._limits(self._primary_up)
         self._off_secondary = self._limits(bool(where.up[where.secondary[0]]))
-        self._promotion: NodeInNewRole | None = None
-        self._demotion: Stack | None = None
         self._views(where.left_reserved.reshape(shape))
 
     def _limits(self, up: bool) -> LimitSet:
@@ -274,40 +319,27 @@ class Sides:
         return self._tagged(after, node, 1)
 
     def _as_secondary(self, view: BatchView, node: Whole, primary: Whole) -> BatchView:
-        peers = self._table.peers[node, primary]
+        peers = self._table.peers.take(node * self._table.peers.shape[1] + primary)
         after: BatchView = after_secondary(view, self._batch, peers, np.maximum)  # type: ignore[arg-type,assignment]
         after.domain_conflicts = view.domain_conflicts
         return after
 
     def _shift(self, after: BatchView, node: Whole) -> Shift:
-        """Return what the change of `node` to `after` adds to the statistics of `others`."""
-        shift: Shift = {}
-        for k in self._statistics.others:
-            old = self._table.values[k][node]
-            new = value_of(k, after, self._table.centres[k])
-            difference = new - old
-            if STATISTICS[k].spread:
-                shift[k] = difference, difference * (new + old)
+        """Return what the change of `node` to `after` adds."""
+        values, statistics = self._table.values, self._statistics
+        square = added = linear = 0.0
+        if statistics.reserving:
+            old = values[RESERVED][node]
+            new = value_of(RESERVED, after, self._table.centres[RESERVED])
+            added = new - old
+            square = added * (new + old)
+        for k in statistics.sums:
+            if k == RESERVED_TOTAL and statistics.reserving:  # the sum of the same values
+                difference = added
             else:
-                shift[k] = difference, 0.0
-        return shift
-
-    def _stack(self, after: BatchView, node: Whole, count: int | None = None) -> Stack:
-        """Return what the change of each node of `node` to `after` adds to the deviations.
-
-        The deviation of the reserved memory is left out. Only the first `count` statistics of
-        `without_reserved` are computed; None: all of them.
-        """
-        kept = self._statistics.without_reserved[:count]
-        old = self._table.values[kept][:, node]
-        centres = self._table.centres
-        new = np.empty((len(kept), *np.broadcast(self.p, node).shape))
-        for j, k in enumerate(kept):
-            new[j] = value_of(k, after, centres[k])
-        added = new - old
-        new += old
-        new *= added
-        return added, new
+                difference = value_of(k, after, self._table.centres[k]) - values[k][node]
+            linear = linear + statistics.weights[k] * difference
+        return Shift(linear, square, added)
 
     def _forbidden(
         self, role: RoleLimits, limits: LimitSet, before: BatchView, after: BatchView
@@ -321,12 +353,13 @@ class Sides:
     def _may_not_receive(self, source: Whole, target: Whole) -> Quantity:
         return False if self._migration is None else ~self._migration[source, target]
 
-    def _shared(self, primary: Whole, secondary: Whole) -> Shift:
-        """Return the change of common location tags if instances move to these two nodes."""
+    def _shared(self, primary: Whole, secondary: Whole) -> list[Shift]:
+        """Return what common location tags add if instances move to these two nodes."""
         if self._tags is None:
-            return {}
+            return []
         shared = self._tags.shared
-        return {LOCATION: (shared[primary, secondary] - shared[self.p, self.s], 0.0)}
+        weight = self._statistics.weights.get(LOCATION, 0.0)
+        return [Shift(weight * (shared[primary, secondary] - shared[self.p, self.s]))]
 
     @cached_property
     def _led(self) -> BatchView:
@@ -367,131 +400,147 @@ class Sides:
         )
 
     @cached_property
-    def _off_p(self) -> tuple[Shift, Stack]:
-        """Return what instances add to statistics when they leave their primaries."""
-        return self._both(self._p0, self.p)
+    def _comes(self) -> Shift:
+        """Return what targets add when they become primaries."""
+        return self._shift(self._led, self.n)
 
     @cached_property
-    def _off_s(self) -> tuple[Shift, Stack]:
-        """Return what instances add to statistics when they leave their secondaries."""
-        return self._both(self._s0, self.s)
+    def _promoted(self) -> BatchView:
+        """Return a view of the secondaries as primaries."""
+        return self._as_primary(self._s0, self.s)
 
     @cached_property
-    def _comes(self) -> NodeInNewRole:
-        """Return the effects of targets that become primaries."""
-        return NodeInNewRole(self._barred_led, *self._both(self._led, self.n))
-
-    @cached_property
-    def _secondary_stack(self) -> Stack:
-        """Return what each target adds to the deviations when it becomes a secondary.
-
-        The deviation of the reserved memory is left out.
-        """
-        return self._stack(
-            self._as_secondary(self._at_n, self.n, self.p), self.n, self._statistics.mirrored
+    def _barred_promotion(self) -> Quantity:
+        """Return which secondaries are forbidden as primaries."""
+        return self._may_not_receive(self.p, self.s) | self._forbidden(
+            PRIMARY, self._off_primary, self._s0, self._promoted
         )
 
-    def _both(self, after: BatchView, node: Whole) -> tuple[Shift, Stack]:
-        return self._shift(after, node), self._stack(after, node)
-
-    def _promoted(self) -> NodeInNewRole:
-        """Return the effects of secondaries that become primaries."""
-        if self._promotion is None:
-            after = self._as_primary(self._s0, self.s)
-            forbidden = self._may_not_receive(self.p, self.s) | self._forbidden(
-                PRIMARY, self._off_primary, self._s0, after
-            )
-            self._promotion = NodeInNewRole(forbidden, *self._both(after, self.s))
-        return self._promotion
-
-    def _demoted(self) -> Stack:
-        """Return what each primary adds to the deviations when it becomes a secondary.
-
-        The deviation of the reserved memory is left out.
-        """
-        if self._demotion is None:
-            after = self._as_secondary(self._p0, self.p, self.s)
-            self._demotion = self._stack(after, self.p)
-        return self._demotion
+    @cached_property
+    def _demoted(self) -> BatchView:
+        """Return a view of the primaries as secondaries, with the secondaries as primaries."""
+        return self._as_secondary(self._p0, self.p, self.s)
 
 
 class Block(Sides):
     """The effects of each kind of moves of a block."""
 
-    def failovers(self) -> MoveEffects:
-        """Return the effects of failovers (``f``)."""
-        promoted, demoted = self._promoted(), self._demoted()
-        with_peer = self._as_secondary(self._p0, self.p, self.s)
-        forbidden = promoted.forbidden | self._forbidden(
-            SECONDARY if self._primary_up else ABANDONED, self._off_primary, self._p0, with_peer
-        )
-        shifts = [promoted.shift, self._shift(with_peer, self.p), self._shared(self.s, self.p)]
-        return MoveEffects(forbidden, [promoted.stack, demoted], shifts)
+    def all_add(self, kind: MoveKind) -> RowEffects:
+        """Return what all moves of `kind` of each instance add at nodes other than the target."""
+        letters = kind.letters
+        if letters == ("f",):
+            changes = [self._promotes, self._demotes]
+        elif letters == ("r",):
+            changes = [self._leaves_secondary, *self._rounds_reserved()]
+        elif letters == ("r", "f"):
+            changes = [self._leaves_secondary, NodeChange(Shift(), self._demotes.deviations)]
+        elif letters == ("f", "r"):
+            changes = [self._leaves_primary, self._promotes]
+        else:  # the memory that a staying secondary reserves depends on the target
+            changes = [self._leaves_primary]
+        return RowEffects(self._statistics, self.p.size, changes)
 
-    def moves(self, kinds: Sequence[MoveKind]) -> list[MoveEffects]:
-        """Return the effects of moves of each of `kinds`, which must have targets."""
-        if not self._batch.drbd:
-            return [self._to_anywhere() for _ in kinds]
+    @cached_property
+    def _leaves_primary(self) -> NodeChange:
+        return self._change(self._p0, self.p, -self._amount(PRIMARY, self.p, False))
+
+    @cached_property
+    def _leaves_secondary(self) -> NodeChange:
+        return self._change(self._s0, self.s, -self._amount(SECONDARY, self.s, False))
+
+    @cached_property
+    def _promotes(self) -> NodeChange:
+        added = self._amount(PRIMARY, self.s) - self._amount(SECONDARY, self.s, False)
+        return self._change(self._promoted, self.s, added)
+
+    @cached_property
+    def _demotes(self) -> NodeChange:
+        added = self._amount(SECONDARY, self.p) - self._amount(PRIMARY, self.p, False)
+        return self._change(self._demoted, self.p, added)
+
+    def _rounds_reserved(self) -> Sequence[NodeChange]:
+        """Return what primaries add that stay, see `Node.reserve_slack`."""
+        if not self._rules.behaviour.passes_n1_at_equality or self._batch.forthcoming:
+            return []
+        reserved = np.ceil(self._at_p.reserved)
+        if np.all(reserved == self._at_p.reserved):
+            return []
+        changed = self._at_p.plus([None] * len(COLUMNS), reserved)
+        nothing = np.zeros((0, 1))
+        return [NodeChange(self._shift(changed, self.p), (nothing, nothing))]
+
+    def _amount(self, role: RoleLimits, node: Whole, coming: bool = True) -> Floats:
+        """Return what instances add to the values of `node` in a role, statistics × rows."""
+        amounts = self._amounts[0 if role is PRIMARY else 1]
+        return amounts.added(self._rows[:, 0], node[:, 0], coming)
+
+    def _change(self, after: BatchView, node: Whole, added: Floats) -> NodeChange:
+        """Return what a change of `node` to `after` adds.
+
+        `added`: what it adds to the values of deviations, statistics × rows.
+        """
+        old = self._table.values[self._statistics.without_reserved][:, node[:, 0]]
+        return NodeChange(self._shift(after, node), (added * (2 * old + added), added))
+
+    def moves(self, kind: MoveKind) -> MoveEffects:
+        """Return the effects of moves of `kind`."""
         makers = {
+            ("f",): self._failover,
             ("r",): self._replace_secondary,
             ("r", "f"): self._replace_and_failover,
             ("f", "r", "f"): self._replace_primary,
             ("f", "r"): self._failover_and_replace,
         }
-        same = (self.n == self.p) | (self.n == self.s)
-        effects = [makers[kind.letters]() for kind in kinds]
-        for one in effects:
-            one.forbidden = one.forbidden | same
+        effects = makers.get(kind.letters, self._to_anywhere)()
+        if kind.targeted:
+            effects.forbidden = effects.forbidden | self._same
         return effects
 
-    def _to_anywhere(self) -> MoveEffects:
-        comes = self._led
-        return MoveEffects(
-            self._may_not_receive(self.p, self.n) | self._barred_led | (self.n == self.p),
-            [self._stack(self._p0, self.p), self._stack(comes, self.n)],
-            [self._shift(self._p0, self.p), self._shift(comes, self.n)],
+    @cached_property
+    def _same(self) -> Truths:
+        """Return which targets are the primary or the secondary."""
+        same: Truths = (self.n == self.p) | (self.n == self.s)
+        return same
+
+    def _failover(self) -> MoveEffects:
+        forbidden = self._barred_promotion | self._forbidden(
+            SECONDARY if self._primary_up else ABANDONED,
+            self._off_primary,
+            self._p0,
+            self._demoted,
         )
+        return MoveEffects(forbidden, *self._shared(self.s, self.p))
+
+    def _to_anywhere(self) -> MoveEffects:
+        return MoveEffects(self._may_not_receive(self.p, self.n) | self._barred_led, self._comes)
 
     def _replace_secondary(self) -> MoveEffects:
         after = self._as_secondary(self._at_n, self.n, self.p)
         forbidden = self._barred_secondary(after)
         if self._rules.behaviour.tests_primary_again:  # hail checks the unchanged primary, too
             forbidden = forbidden | self._forbidden(PRIMARY, FORCED_LIMITS, self._p0, self._at_p)
-        shifts = [self._off_s[0], self._shift(after, self.n), self._shared(self.p, self.n)]
-        if self._rules.behaviour.passes_n1_at_equality and not self._batch.forthcoming:
-            reserved = np.ceil(self._at_p.reserved)
-            if np.any(reserved != self._at_p.reserved):  # see `Node.reserve_slack`
-                changed = self._at_p.plus([None] * len(COLUMNS), reserved)
-                shifts.append(self._shift(changed, self.p))
-        return MoveEffects(forbidden, [self._off_s[1], self._secondary_stack], shifts)
+        return MoveEffects(forbidden, *self._shared(self.p, self.n), self._shift(after, self.n))
 
     def _replace_and_failover(self) -> MoveEffects:
-        comes = self._comes
         staying = self._as_secondary(self._p0, self.p, self.n)
         forbidden = self._barred_lead(
             self._p0, self.p, staying, self._off_secondary, self._barred_copied
         )
-        shifts = [self._off_s[0], comes.shift, self._shift(staying, self.p)]
-        stacks = [self._off_s[1], self._demoted(), comes.stack]
-        return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.p)])
+        shared = self._shared(self.n, self.p)
+        return MoveEffects(forbidden, *shared, self._comes, self._shift(staying, self.p))
 
     def _replace_primary(self) -> MoveEffects:
         """Return the effects of a new primary beside the old secondary.
 
         On the secondary, only the reserved memory changes.
         """
-        comes = self._comes
         staying = self._as_secondary(self._s0, self.s, self.n)
         barred = self._barred_lead(self._s0, self.s, staying, self._off_primary, self._barred_led)
-        forbidden = self._promoted().forbidden | barred
-        shifts = [self._off_p[0], comes.shift, self._shift(staying, self.s)]
-        stacks = [self._off_p[1], comes.stack]
-        return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.n, self.s)])
+        forbidden = self._barred_promotion | barred
+        shared = self._shared(self.n, self.s)
+        return MoveEffects(forbidden, *shared, self._comes, self._shift(staying, self.s))
 
     def _failover_and_replace(self) -> MoveEffects:
-        promoted = self._promoted()
         after = self._as_secondary(self._at_n, self.n, self.s)
-        forbidden = promoted.forbidden | self._barred_secondary(after, self._off_primary)
-        shifts = [self._off_p[0], promoted.shift, self._shift(after, self.n)]
-        stacks = [self._off_p[1], promoted.stack, self._secondary_stack]
-        return MoveEffects(forbidden, stacks, [*shifts, self._shared(self.s, self.n)])
+        forbidden = self._barred_promotion | self._barred_secondary(after, self._off_primary)
+        return MoveEffects(forbidden, *self._shared(self.s, self.n), self._shift(after, self.n))

@@ -12,24 +12,24 @@ lowest bound of an instance falls by at most these differences times the extreme
 
 from __future__ import annotations
 
-from functools import reduce
 from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from iallocator.scoring.metrics import spread, terms
-from iallocator.tolerances import VARIANCE_TOLERANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from iallocator.aliases import Floats
     from iallocator.planners.balance.scan.arrays import Whole
+    from iallocator.planners.balance.scan.blocks import RowEffects
     from iallocator.planners.balance.scan.proportional_statistics import ProportionalStatistics
+    from iallocator.planners.balance.scan.target_terms import TargetTerms
     from iallocator.scoring.metrics import Totals
 
-__all__ = ["CurrentScore", "RowBounds", "RowChords", "chords_between", "extremes"]
+__all__ = ["CurrentScore", "RowBounds", "RowChords", "chords_between"]
 
 if TYPE_CHECKING:
     Extremes = tuple[Floats, Floats]
@@ -37,135 +37,114 @@ if TYPE_CHECKING:
     """The lowest and the highest amounts that moves add."""
 
 
-FEW_COLUMNS = 8
-"""The largest number of columns that are reduced one by one, as numpy is slow on short axes."""
-
-
 class RowChords(NamedTuple):
     """For each instance (row), bounds of scores as linear functions of what moves add.
 
     Attributes
     ----------
-    slopes, tilts:
-        Coefficients of what moves add to the sums of squares (slopes) and to the sums (tilts)
-        of the leading statistics that are deviations; statistics × rows.
+    weights:
+        Coefficients of what moves add, amounts × rows; see `ProportionalStatistics.size`.
     constant:
         The part that does not depend on the move, for each row.
     """
 
-    slopes: Floats
-    tilts: Floats
+    weights: Floats
     constant: Floats
 
     def of(self, rows: Whole) -> RowChords:
         """Return the bounds of the instances at `rows`."""
-        return RowChords(self.slopes[:, rows], self.tilts[:, rows], self.constant[rows])
+        return RowChords(self.weights.take(rows, axis=1), self.constant[rows])
 
 
 class RowBounds:
     """For each instance (row), the lowest bound of its moves of one kind when it was last computed.
 
-    `spreads`: the number of leading statistics that are deviations.
-
     Attributes
     ----------
+    added, linear:
+        What all moves of an instance add at nodes other than the target: to the leading statistics
+        that are deviations, amounts × rows, and to the score.
+    weights:
+        The coefficients of the chords by which the lowest bound was computed.
     low, high:
-        The lowest and the highest amounts that the moves add: (squares, sums) × statistics × rows.
+        The lowest and the highest amounts of reserved memory that moves add beyond `added`,
+        (square, sum) × rows; empty if no move changes it.
     """
 
-    def __init__(self, rows: int, spreads: int) -> None:
+    def __init__(self, rows: int, statistics: ProportionalStatistics) -> None:
+        self._reserved = statistics.reserved
         self._floor: Floats = np.full(rows, -np.inf)  # without the constant; -inf: unknown
-        self._slopes: Floats = np.zeros((spreads, rows))  # with which the floor was computed
-        self._tilts: Floats = np.zeros((spreads, rows))
-        self.low: Floats = np.zeros((2, spreads, rows))
-        self.high: Floats = np.zeros((2, spreads, rows))
+        self.added: Floats = np.zeros((statistics.size, rows))
+        self.linear: Floats = np.zeros(rows)
+        self.weights: Floats = np.zeros((statistics.size, rows))
+        self.low: Floats = np.zeros((len(self._reserved), rows))
+        self.high: Floats = np.zeros((len(self._reserved), rows))
 
-    def below(self, chords: RowChords) -> Floats:
-        """Return for each row a number that is at most the bound of each move by `chords`."""
-        bounds = self._floor + chords.constant
-        coefficients = zip((chords.slopes, chords.tilts), (self._slopes, self._tilts))
-        for (now, then), low, high in zip(coefficients, self.low, self.high):
-            more = now - then
-            bounds += np.minimum(more * low, more * high).sum(axis=0)
-        return bounds
+    def ends(self, terms: TargetTerms) -> Extremes:
+        """Return the extremes of what moves add, amounts × rows.
 
-    def looked_at(self, rows: Whole, chords: RowChords, lowest: Floats) -> None:
+        `terms`: what they add at their targets, without reserved memory.
+        """
+        low, high = self.added + terms.low, self.added + terms.high
+        low[self._reserved] += self.low
+        high[self._reserved] += self.high
+        return low, high
+
+    def below(self, chords: RowChords, ends: Extremes) -> Floats:
+        """Return for each row a number that is at most the bound of each move by `chords`.
+
+        `ends`: the extremes of what moves add.
+        """
+        more = chords.weights - self.weights
+        least: Floats = np.minimum(more * ends[0], more * ends[1]).sum(axis=0)
+        return least + self._floor + chords.constant
+
+    def looked_at(self, rows: Whole, weights: Floats, lowest: Floats) -> None:
         """Store the lowest bound of the moves of each of `rows`.
 
-        `lowest`: these bounds, without the constant of the chords. `chords`: the chords by which
-        they were computed.
+        `lowest`: these bounds, without the constant of the chords. `weights`: the coefficients of
+        the chords by which they were computed.
         """
         self._floor[rows] = lowest
-        self._slopes[:, rows] = chords.slopes
-        self._tilts[:, rows] = chords.tilts
+        self.weights[:, rows] = weights
 
     def forbid(self, rows: Whole) -> None:
         """Record that all moves of `rows` are forbidden."""
         self._floor[rows] = np.inf
 
-    def rewrite(self, rows: Whole, squares: Extremes, sums: Mapping[int, Floats]) -> None:
+    def rewrite(self, rows: Whole, all_add: RowEffects | RowBounds, reserved: Extremes) -> None:
         """Record that all moves of `rows` have changed.
 
-        `squares`: the extremes of what they add to sums of squares, statistics × rows. `sums`:
-        position of a statistic -> what they add to its sum, rows × columns; statistics with sums
-        that no move has changed so far are left out.
+        `all_add`: has the new values of `added` and `linear`. `reserved`: the extremes of the
+        amounts of reserved memory that the moves add beyond `added`.
         """
         self._floor[rows] = -np.inf
-        self.low[0][:, rows], self.high[0][:, rows] = squares
-        for j, added in sums.items():
-            self.low[1][j, rows], self.high[1][j, rows] = extremes(added)
+        self.linear[rows] = all_add.linear
+        self.added[:, rows] = all_add.added
+        self.low[:, rows], self.high[:, rows] = reserved
 
     def take(self, rows: Whole, others: RowBounds) -> None:
-        """Record that all moves of `rows` have changed, and have the extremes of `others`."""
-        self._floor[rows] = -np.inf
-        self.low[:, :, rows], self.high[:, :, rows] = others.low, others.high
+        """Record that all moves of `rows` have changed, and are those of `others`."""
+        self.rewrite(rows, others, (others.low, others.high))
 
-    def renew(
-        self,
-        rows: Whole,
-        linear: Floats,
-        squares: Floats,
-        sums: Mapping[int, Floats],
-        ends: Extremes | None = None,
-    ) -> None:
+    def renew(self, rows: Whole, lowest: Floats, reserved: Extremes) -> None:
         """Record that some moves of `rows` have changed.
 
-        `linear`: what they add to the score directly, rows × columns. `squares`: what they add to
-        sums of squares, statistics × rows × columns. `sums`: position of a statistic -> what they
-        add to its sum. `ends`: the extremes of `squares`, if known.
+        `lowest`: their lowest bound by `weights`, without a constant. `reserved`: the extremes of
+        what they add to reserved memory beyond `added`.
         """
-        bound = linear + np.einsum("jr,jrc->rc", self._slopes[:, rows], squares)
-        for j, added in sums.items():
-            bound += self._tilts[j, rows][:, None] * added
-        self._floor[rows] = np.minimum(self._floor[rows], bound.min(axis=1))
-        self._widen(0, slice(None), rows, ends or extremes(squares))
-        for j, added in sums.items():
-            self._widen(1, j, rows, extremes(added))
-
-    def _widen(self, position: int, j: int | slice, rows: Whole, ends: Extremes) -> None:
-        """Widen the extremes of `rows`, so that they include `ends`, the extremes of more moves."""
-        low, high = self.low[position], self.high[position]
-        low[j, rows] = np.minimum(low[j, rows], ends[0])
-        high[j, rows] = np.maximum(high[j, rows], ends[1])
-
-
-def extremes(added: Floats) -> Extremes:
-    """Return the lowest and the highest value along the last axis of `added`."""
-    columns = [added[..., k] for k in range(added.shape[-1])]
-    if 0 < len(columns) <= FEW_COLUMNS:
-        return reduce(np.minimum, columns), reduce(np.maximum, columns)
-    return added.min(axis=-1), added.max(axis=-1)
+        self._floor[rows] = np.minimum(self._floor[rows], lowest)
+        self.low[:, rows] = np.minimum(self.low[:, rows], reserved[0])
+        self.high[:, rows] = np.maximum(self.high[:, rows], reserved[1])
 
 
 class CurrentScore:
     """The parts of the present score.
 
-    `penalty` is the penalty of violated soft constraints.
+    `totals` are those of the nodes. `penalty` is the penalty of violated soft constraints.
 
     Attributes
     ----------
-    totals:
-        The sums and the sums of squares of all statistics.
     present:
         The score.
     rest:
@@ -173,13 +152,15 @@ class CurrentScore:
     sums, squares, counts, weights:
         The sums, sums of squares, numbers of values and weights of these leading statistics,
         shape (statistics, 1).
+    variations:
+        The sums of squares of the values less their mean, and `root_weights`, the weights of their
+        square roots.
     """
 
     def __init__(
         self, totals: Totals, statistics: ProportionalStatistics, penalty: float = 0.0
     ) -> None:
         values: list[float] = terms(totals, (), sqrt)
-        self.totals = totals
         self.present = sum(values) + penalty
         spreads = statistics.spreads
         apart = {k for k in spreads for k in statistics.groups[k]}
@@ -188,29 +169,38 @@ class CurrentScore:
         self.squares = _upright([totals.squares[k] for k in spreads])
         self.counts = _upright([totals.counts[k] for k in spreads])
         self.weights = _upright([statistics.weights[k] for k in spreads])
+        variances = np.maximum(spread(self.sums, self.squares, self.counts), 0.0)
+        self.variations = variances * self.counts
+        self.root_weights = self.weights / np.sqrt(self.counts)
 
 
 def _upright(numbers: Sequence[float]) -> Floats:
     return np.array(numbers, dtype=np.float64).reshape(-1, 1)
 
 
-def chords_between(
-    low: Floats, high: Floats, current: CurrentScore
-) -> tuple[RowChords, Floats, Floats]:
-    """Return chords for moves that add amounts from `low` to `high`, and the ends of the chords.
+SMALLEST_ROOTS = 1e-6
+"""The least sum of the two roots by which the slope of a chord is computed."""
 
-    `low` and `high` are (squares, sums) × statistics × rows. The ends are the lowest and the
-    highest amounts that moves add to variances, statistics × rows.
+
+def chords_between(ends: Extremes, current: CurrentScore) -> RowChords:
+    """Return chords for moves that add amounts between `ends` (amounts × rows).
+
+    The chord of a square root from ``a²`` to ``b²`` is ``(x + a·b) / (a + b)``.
     """
-    tilts = -2 * current.sums / current.counts**2
-    rest = np.maximum(low[1] ** 2, high[1] ** 2) / current.counts**2
-    ends = tilts * low[1], tilts * high[1]
-    now = np.maximum(spread(current.sums, current.squares, current.counts), 0.0)
-    least = np.maximum(low[0] / current.counts + np.minimum(*ends) - rest, -now)
-    most = np.maximum(high[0] / current.counts + np.maximum(*ends), least)
-    starts = current.weights * (np.sqrt(now + least) - np.sqrt(now))
-    rise = current.weights * (np.sqrt(now + most) - np.sqrt(now)) - starts
-    gap = most - least
-    slopes = np.where(gap > VARIANCE_TOLERANCE, rise / np.maximum(gap, VARIANCE_TOLERANCE), 0.0)
-    constant = current.present + (starts - slopes * (least + rest)).sum(axis=0)
-    return RowChords(slopes / current.counts, slopes * tilts, constant), least, most
+    spreads = current.counts.size
+    moved = slice(2 * spreads - len(ends[0]), spreads)
+    low, high = (end[spreads:] for end in ends)
+    tilts = -2 * current.sums[moved] / current.counts[moved]
+    rest = np.maximum(low**2, high**2) / current.counts[moved]
+    least, most = (current.variations + end[:spreads] for end in ends)
+    least[moved] += np.minimum(tilts * low, tilts * high) - rest
+    most[moved] += np.maximum(tilts * low, tilts * high)
+    np.maximum(least, 0.0, out=least)
+    first, last = np.sqrt(least), np.sqrt(np.maximum(least, most))
+    slopes = current.root_weights / np.maximum(first + last, SMALLEST_ROOTS)
+    starts = first * last
+    starts += current.variations
+    starts[moved] -= rest
+    roots = float((current.root_weights * np.sqrt(current.variations)).sum())
+    constant = (slopes * starts).sum(axis=0) + (current.present - roots)
+    return RowChords(np.concatenate([slopes, slopes[moved] * tilts]), constant)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iallocator.model.columns import COLUMNS
-from iallocator.scoring.metrics import N1_COUNT, RESERVING, STATISTICS, counting
+from iallocator.scoring.metrics import N1_COUNT, RESERVED, STATISTICS, counting
 from iallocator.scoring.proportional_statistics import LINEAR, coefficients
 from iallocator.tolerances import VARIANCE_TOLERANCE
 
@@ -37,14 +37,16 @@ class ProportionalStatistics:
         leader changes by one. Statistics that moves cannot change are left out.
     without_reserved:
         The leaders that are deviations and do not depend on memory reserved for failovers.
-    mirrored:
-        The number of statistics that a secondary changes; they are the first ones of
-        `without_reserved`.
     spreads, sums:
         All leaders that are deviations, and all other leaders; `spreads` begins with
         `without_reserved`.
-    others:
-        All leaders that are not in `without_reserved`.
+    reserving:
+        Whether the deviation of reserved memory is the last one of `spreads`.
+    size:
+        The number of *amounts* that a move adds: to the sum of squares of each of `spreads`, then
+        to the sum of each of the last `moved` ones.
+    reserved:
+        The positions of the two amounts of reserved memory; empty without `reserving`.
     moved:
         The number of statistics with a sum that a move can change; they are the last ones of
         `spreads`. On equal nodes, a move adds to one node what it takes from another, except for
@@ -53,19 +55,17 @@ class ProportionalStatistics:
         Leader -> the sum of the weights of its group, in units of the leader.
     """
 
-    def __init__(
-        self, groups: dict[int, dict[int, float]], mirrored: Collection[int], even: Collection[int]
-    ) -> None:
+    def __init__(self, groups: dict[int, dict[int, float]], even: Collection[int]) -> None:
         self.groups = groups
         spreads = [k for k in groups if STATISTICS[k].spread]
-        plain = [k for k in spreads if k not in RESERVING]
-        self.without_reserved = sorted(plain, key=lambda k: k not in mirrored)
-        self.mirrored = sum(1 for k in plain if k in mirrored)
-        self.spreads = self.without_reserved + [k for k in spreads if k in RESERVING]
+        self.without_reserved = plain = [k for k in spreads if k != RESERVED]
+        self.reserving = RESERVED in spreads
+        self.spreads = plain + [RESERVED] * self.reserving
         alike = all(k in even for k in plain)
         self.moved = len(self.spreads) - (len(plain) if alike else 0)
+        self.size = len(self.spreads) + self.moved
+        self.reserved = [len(plain), self.size - 1] * self.reserving
         self.sums = [k for k in groups if not STATISTICS[k].spread]
-        self.others = self.spreads[len(self.without_reserved) :] + self.sums
         self.weights = {
             k: sum([STATISTICS[j].weight * abs(factor) for j, factor in group.items()])
             for k, group in groups.items()
@@ -121,14 +121,7 @@ def proportional_statistics(
                 groups[k] = {k: 1.0}
         else:
             groups[k] = {k: 1.0}
-    columns = {
-        column
-        for batch in batches
-        for column, amounts in zip(COLUMNS, batch.as_secondary)
-        if amounts is not None
-    }
-    by_secondaries = {k for k, statistic in enumerate(STATISTICS) if columns & statistic.reads}
-    return ProportionalStatistics(groups, by_secondaries, even)
+    return ProportionalStatistics(groups, even)
 
 
 def _alike(table: NodeTable, k: int, leader: int, factor: float) -> bool:
@@ -155,7 +148,8 @@ def _sources(table: NodeTable, batches: Sequence[InstanceBatch]) -> list[dict[st
         parts = [np.zeros(1)]  # what instances add as primaries, then as secondaries
         for batch in batches:
             both = (batch.as_primary[k], batch.as_secondary[k])
-            parts += [np.zeros(len(batch.instances)) if v is None else v[:, 0] for v in both]
+            count = len(batch.instances)
+            parts += [np.broadcast_to(0.0 if v is None else v[:, 0], count) for v in both]
         amounts = np.concatenate(parts[1:] or parts)
         if not amounts.any():
             continue

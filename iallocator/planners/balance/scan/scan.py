@@ -183,7 +183,7 @@ class MoveScan:
         self._current = CurrentScore(self.table.totals, statistics, self._penalty())
         self._changed: frozenset[int] = frozenset()  # positions since moves were evaluated
         moves = sum(moves_of(self.table, batch) for batch in batches)
-        keep = moves * (1 + 2 * len(statistics.spreads)) <= MOST_KEPT_NUMBERS
+        keep = moves * (1 + 2 * statistics.reserving) <= MOST_KEPT_NUMBERS
         # Source × target: whether migration tags permit a move; None if they always do
         nodes = self.table.nodes
         rejected = [move_rejections(state.cluster, source, nodes) for source in nodes]
