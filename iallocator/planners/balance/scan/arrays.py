@@ -16,7 +16,7 @@ from iallocator.constraints.table import STORAGE_POOLS
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import CAPACITIES, NodeView
 from iallocator.scoring.arrays import means_of, totals_of, values_of
-from iallocator.scoring.metrics import NO_CENTRES, node_counts, scope_group
+from iallocator.scoring.metrics import NO_CENTRES, node_counts, scope_group, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     Vector = Sequence[Floats | None]
 
 
+VECTORS = ("as_primary", "as_secondary", "less_primary", "less_secondary")
+"""The attributes of a batch with an array for each column, or None if its amounts are 0."""
+
+
 class InstanceBatch:
     """Instances of one kind, with their amounts as arrays of shape (rows, 1), or (1, 1) if equal.
 
@@ -53,7 +57,7 @@ class InstanceBatch:
     """
 
     __slots__ = (
-        "_amounts", "_numbers", "as_primary", "as_secondary", "barred", "counts_disk", "drbd",
+        "_numbers", "as_primary", "as_secondary", "barred", "counts_disk", "drbd",
         "exclusion", "forthcoming", "hides_spindles", "instances", "less_primary",
         "less_secondary", "local", "memory", "reserves", "restricted", "spindles",
         "takeover_memory", "vcpus", "whole",
@@ -76,12 +80,17 @@ class InstanceBatch:
         self.exclusion = first.exclusion
         self.memory: Floats = np.array([[float(i.memory)] for i in instances])
         self.takeover_memory: Floats = np.array([[float(i.takeover_memory)] for i in instances])
-        columns = zip(*(i.as_primary + i.as_secondary for i in instances))
         amounts = [
-            np.array(column[:1] if min(column) == max(column) else column, dtype=np.float64)
-            for column in columns
-        ]
-        self._set_amounts([one if one.any() else None for one in amounts])
+            None if not any(column) else np.array(
+                [column[:1] if min(column) == max(column) else column], dtype=np.float64
+            ).T
+            for column in zip(*(i.as_primary + i.as_secondary for i in instances))
+        ]  # fmt: skip
+        half = len(COLUMNS)
+        self.as_primary: Vector = amounts[:half]
+        self.as_secondary: Vector = amounts[half:]
+        self.less_primary: Vector = [None if one is None else -one for one in self.as_primary]
+        self.less_secondary: Vector = [None if one is None else -one for one in self.as_secondary]
 
     @staticmethod
     def kind(i: Instance) -> tuple[bool, ...]:
@@ -103,13 +112,23 @@ class InstanceBatch:
         part.instances = [self.instances[row] for row in rows.tolist()] if self.restricted else ()
         part.barred = {}
         part.whole, part._numbers = (self, rows), {}
-        part.memory = _turned(self.memory[rows], across)
-        part.takeover_memory = _turned(self.takeover_memory[rows], across)
-        amounts = self._amounts
-        part._set_amounts(
-            [one if one is None or one.size == 1 else one[rows] for one in amounts], across
-        )
+        for name in ("memory", "takeover_memory"):
+            setattr(part, name, _taken(getattr(self, name), rows, across))
+        for name in VECTORS:
+            vector: Vector = getattr(self, name)
+            setattr(
+                part, name, [one if one is None else _taken(one, rows, across) for one in vector]
+            )
         return part
+
+    def most_demanding(self) -> InstanceBatch:
+        """Return a batch of one instance, with the largest amounts of all instances."""
+        most = self.take(np.zeros(1, dtype=np.intp))
+        most.memory = self.memory.max(axis=0, keepdims=True)
+        most.takeover_memory = self.takeover_memory.max(axis=0, keepdims=True)
+        most.as_primary = [one if one is None else _most(one) for one in self.as_primary]
+        most.as_secondary = [one if one is None else _most(one) for one in self.as_secondary]
+        return most
 
     def of_each(self, key: str, find: Callable[[Instance], int]) -> Whole:
         """Return the number that `find` returns for each instance.
@@ -126,23 +145,20 @@ class InstanceBatch:
             self._numbers[key] = numbers
         return numbers
 
-    def _set_amounts(self, amounts: Vector, across: bool = False) -> None:
-        """Set the amounts of each column: first those of primaries, then those of secondaries.
 
-        An array has one amount for each instance, or one amount for all; None if it is 0.
-        """
-        self._amounts = amounts
-        shape = (1, -1) if across else (-1, 1)
-        vector: Vector = [None if one is None else one.reshape(shape) for one in amounts]
-        less: Vector = [None if one is None else -one for one in vector]
-        half = len(COLUMNS)
-        self.as_primary, self.as_secondary = vector[:half], vector[half:]
-        self.less_primary, self.less_secondary = less[:half], less[half:]
+def _taken(amounts: Floats, rows: Whole, across: bool) -> Floats:
+    """Return the amounts of `rows`, transposed if `across` is set; (1, 1) if all are equal."""
+    if amounts.size == 1:
+        return amounts
+    taken = amounts[rows]
+    return taken.T if across else taken
 
 
-def _turned(array: Floats, across: bool) -> Floats:
-    """Return an array, transposed if `across` is set."""
-    return array.T if across else array
+def _most(amounts: Floats) -> Floats:
+    """Return the amount with the largest absolute value, shape (1, 1)."""
+    low, high = amounts.min(axis=0, keepdims=True), amounts.max(axis=0, keepdims=True)
+    most: Floats = low if -low > high else high
+    return most
 
 
 class AccessTable:
@@ -344,10 +360,12 @@ class NodeTable:
             self._capacity[name] = float(row[0]) if (row == row[0]).all() else row
         return self._capacity[name]
 
-    def refresh(self, positions: Iterable[int]) -> None:
+    def refresh(self, positions: Sequence[int]) -> None:
         """Update the nodes at `positions` from the state."""
         self._load(positions)
-        self.values = self._values(self.centres)
+        for k in positions:
+            view = NodeView.of(self.state, self.nodes[k], self.fixed[:, k].tolist())
+            self.values[:, k] = values(view, self.centres)
         self.totals = self._totals()
 
     def _load(self, positions: Iterable[int]) -> None:

@@ -76,7 +76,8 @@ class BatchScan:
         self._primary: Whole = np.zeros(count, dtype=np.intp)
         self._secondary: Whole = np.zeros(count, dtype=np.intp)
         self._left: Floats = np.zeros(count)
-        self._breakable = RelevantChecks(table, batch, setting.tagged)
+        self._most = batch.most_demanding()
+        self._breakable = RelevantChecks(table, batch, self._most, setting.tagged)
         self._amounts = [
             RoleAmounts(table, setting.statistics, batch, amounts, self._targets)
             for amounts in (batch.as_primary, batch.as_secondary)
@@ -115,7 +116,7 @@ class BatchScan:
         These are moves of instances on these nodes, moves to them, and moves of instances with
         affinity to moved instances.
         """
-        self._breakable = RelevantChecks(self._table, self._batch, self._setting.tagged)
+        self._breakable = RelevantChecks(self._table, self._batch, self._most, self._setting.tagged)
         self._set_terms()
         every_row = np.arange(len(self._batch.instances), dtype=np.intp)
         marked = np.zeros(len(self._table.nodes), dtype=bool)
@@ -142,7 +143,7 @@ class BatchScan:
                 pages = {store: Page(store, part, columns) for store in self._remade()}
                 self._evaluate(self._written(pages), part, columns)
                 for remade, page in pages.items():
-                    remade.renew(part, columns, page.moves.swapaxes(0, 1))
+                    remade.learn_some(part, columns, page.moves.swapaxes(0, 1))
 
     def _set_terms(self) -> None:
         """Set what moves add to deviations at their targets in the present state."""

@@ -9,7 +9,8 @@ block.  A limit is not tested if even the most demanding instance of a batch vio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,7 +25,14 @@ from iallocator.limits.node import (
 )
 from iallocator.model.columns import COLUMNS
 from iallocator.model.node_view import after_primary, after_secondary
-from iallocator.scoring.metrics import LOCATION, RESERVED, RESERVED_TOTAL, value_of
+from iallocator.scoring.metrics import (
+    LOCATION,
+    RESERVED,
+    RESERVED_TOTAL,
+    STATISTICS,
+    counting,
+    value_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,12 +68,16 @@ __all__ = [
 class RelevantChecks:
     """The limits that moves of `batch` can violate in the present state of `table`.
 
-    `tagged`: whether tags of nodes or instances affect scores or limits.
+    `most`: the most demanding instance of `batch`. `tagged`: whether tags of nodes or instances
+    affect scores or limits.
     """
 
-    def __init__(self, table: NodeTable, batch: InstanceBatch, tagged: bool) -> None:
+    def __init__(
+        self, table: NodeTable, batch: InstanceBatch, most: InstanceBatch, tagged: bool
+    ) -> None:
         self._table = table
         self._batch = batch
+        self._most = most
         self._tagged = tagged
         self._leading: dict[bool, tuple[BatchView, BatchView]] = {}
         self._checks: dict[tuple[RoleLimits, LimitSet, bool], tuple[Check, ...]] = {}
@@ -89,35 +101,19 @@ class RelevantChecks:
             )
         return self._checks[key]
 
-    @cached_property
-    def _most(self) -> InstanceBatch:
-        """Return a batch with the largest amounts of memory of the instances."""
-        batch = self._batch
-        most = batch.take(np.zeros(1, dtype=np.intp))
-        most.memory = batch.memory.max(axis=0, keepdims=True)
-        most.takeover_memory = batch.takeover_memory.max(axis=0, keepdims=True)
-        return most
-
     def _views(self, leading: bool) -> tuple[BatchView, BatchView]:
         """Return a view of all nodes, and one with the most demanding instance added to each."""
         table, batch = self._table, self._batch
         nodes = np.arange(len(table.nodes), dtype=np.intp)[None, :]
         before = table.view(nodes)
-        vector = batch.as_primary if leading else batch.as_secondary
+        most = self._most
         reserved = before.reserved
         if not leading and batch.reserves:
-            peers = table.peers.max(axis=1)[None, :] + batch.memory.max()
+            peers = table.peers.max(axis=1)[None, :] + most.memory
             reserved = np.maximum(reserved, peers)
-        after = before.plus([None if v is None else _most(v) for v in vector], reserved)
+        after = before.plus(most.as_primary if leading else most.as_secondary, reserved)
         before.reserved = -np.inf  # a node may fail N+1 even without the instance
         return before, after
-
-
-def _most(amounts: Floats) -> Floats:
-    """Return the amount with the largest absolute value, shape (1, 1)."""
-    low, high = amounts.min(axis=0, keepdims=True), amounts.max(axis=0, keepdims=True)
-    most: Floats = low if -low > high else high
-    return most
 
 
 class Shift(NamedTuple):
@@ -327,19 +323,21 @@ class Sides:
     def _shift(self, after: BatchView, node: Whole) -> Shift:
         """Return what the change of `node` to `after` adds."""
         values, statistics = self._table.values, self._statistics
-        square = added = linear = 0.0
+        square: Quantity = 0.0
+        added: Quantity = 0.0
         if statistics.reserving:
             old = values[RESERVED][node]
             new = value_of(RESERVED, after, self._table.centres[RESERVED])
             added = new - old
             square = added * (new + old)
+        parts: list[Quantity] = []
         for k in statistics.sums:
             if k == RESERVED_TOTAL and statistics.reserving:  # the sum of the same values
-                difference = added
+                parts.append(statistics.weights[k] * added)
             else:
-                difference = value_of(k, after, self._table.centres[k]) - values[k][node]
-            linear = linear + statistics.weights[k] * difference
-        return Shift(linear, square, added)
+                new = STATISTICS[k].value(after) * counting(k, after)
+                parts.append(statistics.weights[k] * (new - values[k][node]))
+        return Shift(reduce(add, parts) if parts else 0.0, square, added)
 
     def _forbidden(
         self, role: RoleLimits, limits: LimitSet, before: BatchView, after: BatchView

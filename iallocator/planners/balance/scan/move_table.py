@@ -150,9 +150,9 @@ class MoveStore:
         _, numbers, width = self.moves.shape
         first = (rows * numbers + np.arange(numbers)[:, None, None]) * width
         self._put(self.moves.reshape(-1), first + columns[:, None], moves)
-        self.renew(rows, columns, moves.swapaxes(1, 2))
+        self.learn_some(rows, columns, moves.swapaxes(1, 2))
 
-    def renew(self, rows: Whole, columns: Whole, moves: Floats) -> None:
+    def learn_some(self, rows: Whole, columns: Whole, moves: Floats) -> None:
         """Record the new `moves` of `rows` to `columns`, numbers × rows × columns."""
         bounds = self._bounds(rows, self.rows.weights.take(rows, axis=1), columns, moves)
         self.rows.renew(rows, bounds.min(axis=1), _extremes(moves))
@@ -160,9 +160,9 @@ class MoveStore:
     def _moves(self, effects: MoveEffects, shape: tuple[int, int]) -> Floats:
         """Return what moves add beyond `rows` and `terms`, numbers × `shape`."""
         moves: Floats = np.empty((self.moves.shape[1], *shape))
-        permitted = np.logical_not(effects.forbidden)
         for into, parts in zip(moves, zip(*effects.shifts)):
-            np.multiply(reduce(add, parts), permitted, out=into)
+            into[:] = reduce(add, parts)
+            np.copyto(into, 0.0, where=effects.forbidden)
         np.copyto(moves[0], np.inf, where=effects.forbidden)
         return moves
 

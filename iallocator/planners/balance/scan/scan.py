@@ -140,14 +140,14 @@ class RowSearch:
             row, column = np.nonzero(bounds <= self._within(limit))
             places.append(rows[row] * self.store.shape[1] + column)
         moves = np.concatenate(places)
-        return moves, self.store.rounded(moves, self._current)
+        return moves, self.store.rounded(moves, self._current) if moves.size else np.zeros(0)
 
 
-MOST_KEPT_NUMBERS = 8_000_000
+MOST_KEPT_NUMBERS = 4_000_000
 """The largest number of values (8 bytes each) of moves that are kept in memory.
 
 With more moves, no moves are kept, but computed when needed. On 200 nodes with 12 drbd instances
-each, this takes 1.2 times as long, and needs half of the memory.
+each, `balance` takes 1.1 times as long, and needs 36 MiB less.
 """
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["RoleAmounts", "TargetTerms", "no_terms"]
 
 HIDDEN = {True: ("free_spindles_later",), False: ("free_spindles", "free_spindles_later")}
-"""Whether an instance is forthcoming -> the columns that `NodeView.hide_spindles` changes."""
+"""True for forthcoming instances -> the columns that `NodeView.hide_spindles` changes."""
 
 
 class TargetTerms:
