@@ -27,10 +27,10 @@ from iallocator.planners.balance.move_kinds import possible
 from iallocator.planners.balance.rearrangement import StateScores
 from iallocator.planners.plan import ends_of_colocation_groups
 from iallocator.scoring.arrays import counted_by, scores_of_sums, values_of
-from iallocator.scoring.metrics import NO_CENTRES, STATISTICS, value_of
+from iallocator.scoring.metrics import NO_CENTRES, STATISTICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
     from iallocator.aliases import Floats, Indices
     from iallocator.planners.balance.plan_builder import BalanceProblem
@@ -53,6 +53,10 @@ MOST_REJECTIONS, MORE_REJECTIONS = 100, 1
 
 If they reject more, there is probably no order: nodes lack memory, for example.
 """
+
+UNEVEN = frozenset({"reserved", "fails_n1"})
+SPINDLES = frozenset({"free_spindles", "free_spindles_later"})
+"""Amounts of nodes that are no sums over instances: always; and with unknown spindles."""
 
 
 def steepest_order(
@@ -168,25 +172,54 @@ class _UnitScores(StateScores):
         for one in every:
             for layers, at in zip(one.nodes.values(), pair):
                 self._amounts[: len(layers), :, at] = layers
-        changing = {"reserved", "fails_n1", "free_spindles", "free_spindles_later"}
-        amounts = self._amounts.transpose(1, 0, 2).reshape(len(COLUMNS), -1)
-        changing.update(COLUMNS[k] for k in np.flatnonzero(amounts.any(axis=1)).tolist())
         view = NodeView(list(self.columns), list(self._fixed), self.peers.max(axis=1))
-        counts = counted_by(view, len(self.position)).sum(axis=1).tolist()
-        self._changing = [
-            k for k, one in enumerate(STATISTICS) if counts[k] and one.reads & changing
-        ]
         values = values_of(view, NO_CENTRES, (len(self.position),))
         self._sums, self._squares = values.sum(axis=1), (values * values).sum(axis=1)
-        self._values = values[self._changing]
+        self._counted = counted_by(view, len(self.position))
+        hides = any(entry.move.instance.hides_spindles for unit in units for entry in unit)
+        self._find_changing(values, UNEVEN | SPINDLES if hides else UNEVEN)
+        self._values = values[self._leaders]
+        self._counted = self._counted[self._leaders]
+
+    def _find_changing(self, values: Floats, uneven: Set[str]) -> None:
+        """Find the statistics that units change, and of equal ones the first, the leader.
+
+        Two statistics are equal if their values are, now and after each unit. `values`: statistics
+        × nodes. `uneven`: the amounts that are no sums over instances: only statistics that read
+        the same of them can be equal.
+        """
+        nodes = self._nodes
+        columns = self.columns[:, nodes] + self._amounts.sum(axis=0)
+        reserved = self.peers.max(axis=1)[nodes]
+        view = NodeView(list(columns), list(self._fixed[:, nodes]), reserved)
+        after = values_of(view, NO_CENTRES, nodes.shape)
+        rows: dict[object, int] = {}
+        row_of: dict[int, int] = {}  # statistic -> the row of its leader
+        self._leaders: list[int] = []
+        for k, statistic in enumerate(STATISTICS):
+            read = statistic.reads & uneven
+            if read or (after[k] != values[k, nodes]).any():
+                key = read, values[k].tobytes(), after[k].tobytes()
+                row_of[k] = rows.setdefault(key, len(rows))
+                if len(rows) > len(self._leaders):
+                    self._leaders.append(k)
+        self._changing = np.array([*row_of], dtype=np.intp)
+        self._rows = np.array([*row_of.values()], dtype=np.intp)
 
     def follow(self, nodes: Iterable[int]) -> None:
         """Set the amounts and values of `nodes` to those of the present state of the problem."""
         self.read_nodes(nodes)
         at = np.array([self.position[index] for index in nodes], dtype=np.intp)
         self._values[:, at] = self._values_at(at, self.columns[:, at], self.peers[at])
-        self._sums[self._changing] = self._values.sum(axis=1)
-        self._squares[self._changing] = (self._values * self._values).sum(axis=1)
+        self._add_up(self._values, self._sums, self._squares)
+
+    def _add_up(self, values: Floats, sums: Floats, squares: Floats) -> None:
+        """Set the sums and the sums of squares of the statistics that units change.
+
+        `values`: those of the leaders, with the nodes as the last axis.
+        """
+        sums[self._changing] = values.sum(axis=-1)[self._rows]
+        squares[self._changing] = (values * values).sum(axis=-1)[self._rows]
 
     def gains(self, numbers: Sequence[int]) -> list[float]:
         """Return by how much each unit of `numbers` lowers the score of the present state."""
@@ -196,7 +229,7 @@ class _UnitScores(StateScores):
         return gains
 
     def _gains(self, numbers: Sequence[int]) -> list[float]:
-        pairs = [pair for number in numbers for pair in self._pairs[number]]
+        pairs = np.array([pair for one in numbers for pair in self._pairs[one]], dtype=np.intp)
         rows = [row for row, number in enumerate(numbers) for _ in self._pairs[number]]
         nodes = self._nodes[pairs]
         columns, peers = self.columns[:, nodes], self.peers[nodes]
@@ -211,17 +244,17 @@ class _UnitScores(StateScores):
         values[:, rows, nodes] = self._values_at(nodes, columns, peers)
         sums = np.repeat(self._sums[:, None], len(numbers) + 1, axis=1)
         squares = np.repeat(self._squares[:, None], len(numbers) + 1, axis=1)
-        sums[self._changing, 1:] = values.sum(axis=2)
-        squares[self._changing, 1:] = (values * values).sum(axis=2)
+        self._add_up(values, sums[:, 1:], squares[:, 1:])
         before, *after = scores_of_sums(sums, squares, self._counts).tolist()
         return [before - one for one in after]
 
     def _values_at(self, nodes: Indices, columns: Floats, peers: Floats) -> Floats:
-        """Return the changing statistics of `nodes`, for these amounts."""
+        """Return the values of the leaders on `nodes`, for these amounts."""
         view = NodeView(list(columns), list(self._fixed[:, nodes]), peers.max(axis=1))
-        values: Floats = np.empty((len(self._changing), len(nodes)))
-        for row, k in zip(values, self._changing):
-            row[:] = value_of(k, view, 0.0)
+        values: Floats = np.empty((len(self._leaders), len(nodes)))
+        for row, k in zip(values, self._leaders):
+            row[:] = STATISTICS[k].value(view)
+        values *= self._counted[:, nodes]
         return values
 
 
