@@ -169,8 +169,8 @@ class Checkup:
                     "score_after": after.score,
                     "offline_nodes": before.offline_nodes,
                     "not_analysed": before.not_analysed,
-                    "findings": self._findings(before),
-                    "findings_after": self._findings(after),
+                    "findings": (found := self._findings(before)),
+                    "findings_after": found if after is before else self._findings(after),
                 }
                 for before, after in zip(self.before, self.after)
             ],

@@ -9,6 +9,8 @@ the cluster.
 
 from __future__ import annotations
 
+from sys import intern
+
 from iallocator.errors import RequestError
 from iallocator.model.policy import Interval, Policy, Spec
 from iallocator.model.templates import TEMPLATES, in_htools_order
@@ -68,7 +70,7 @@ class Line:
         value = self.fields[position] if position < len(self.fields) else default
         if value not in choices:
             self.fail(what, f"expected one of {', '.join(choices)}, got {describe(value)}")
-        return value
+        return intern(value)  # many lines have the same: it is kept once
 
     def flag(self, position: int, what: str, default: bool) -> bool:
         """Return whether the field at `position` is Y; it must be Y or N."""
