@@ -234,11 +234,12 @@ class _Shortening:
         A plan without swaps and chains is not restored.
         """
         for number in list(self.changed):
+            if not any(b.score > a.score for a, b in itertools.pairwise(self._found[number])):
+                continue
             found = self._lowest_scores(number, self._found[number])
             shorter = self._lowest_scores(number, self.plans[number])
             shorter += shorter[-1:] * (len(found) - len(shorter))
-            has_swaps = any(b.score > a.score for a, b in itertools.pairwise(self._found[number]))
-            if has_swaps and sum(found) < sum(shorter):
+            if sum(found) < sum(shorter):
                 self.plans[number] = self._found[number]
                 del self.changed[number]
         return bool(self.changed)

@@ -69,6 +69,9 @@ class Step:
         Whether the step makes its node a master candidate.
     """
 
+    takes: Amounts
+    frees: Amounts
+
     __slots__ = (
         "after",
         "alone",
@@ -105,10 +108,15 @@ class Step:
         self.needs: dict[Step, str] = {}
         self.alone = False
         self.promotes = False
-        self.takes: Amounts = {}
-        self.frees: Amounts = {}
-        if instance is not None:
-            self.takes, self.frees = change(instance, before, after)
+
+    def __getattr__(self, name: str) -> Amounts:
+        """Compute `takes` and `frees` when one of them is first read; many steps need neither."""
+        if name not in ("takes", "frees"):
+            raise AttributeError(name)
+        self.takes, self.frees = {}, {}
+        if self.instance is not None:
+            self.takes, self.frees = change(self.instance, self.before, self.after)
+        return self.takes if name == "takes" else self.frees
 
     @property
     def name(self) -> str:
