@@ -58,7 +58,6 @@ __all__ = [
     "check_movers",
     "demand_of",
     "known_demand",
-    "takes_over",
 ]
 
 
@@ -449,7 +448,7 @@ def check_movers(
     return (UNPROVED, 0) if spare < 0 else (PROVED_SAFE, spare)
 
 
-def takes_over(state: State, demand: Demand, secondaries: Iterable[int]) -> bool:
+def _takes_over(state: State, demand: Demand, secondaries: Iterable[int]) -> bool:
     """Return whether each of `secondaries` has the memory for the failovers of `demand` to it."""
     memory, failovers = state.columns[MEMORY], demand.failovers
     return all(memory[index] > failovers[index] for index in secondaries)
@@ -462,7 +461,7 @@ def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules
     if len(failure) == 1 and move_rejections(state.cluster, failure[0], demand.failovers):
         return True
     columns = state.columns
-    if not takes_over(state, demand, demand.failovers):
+    if not _takes_over(state, demand, demand.failovers):
         return True
     if not rules.strict:
         return not all(state.cluster.nodes[s].online for s in demand.failovers)

@@ -447,13 +447,11 @@ class PlanGuard:
         self._watch = watch = self._failures.renewed(self._watch, failing)
         if watch.lost:
             return False
-        suspect = [one for one in failing if one == self._suspect]
-        others = [one for one in failing if one != self._suspect]
+        uncertain = [one for one in failing if one in watch.uncertain]
+        suspect = [one for one in uncertain if one == self._suspect]
+        others = [one for one in uncertain if one != self._suspect]
         for part in suspect, others:
-            uncertain = [one for one in part if one in watch.uncertain]
-            if not uncertain:
-                continue
-            broken = self._failures.first_not_tolerated(uncertain)
+            broken = self._failures.first_not_tolerated(part) if part else None
             if broken is not None:
                 self._suspect = broken
                 return False

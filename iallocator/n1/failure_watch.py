@@ -15,7 +15,7 @@ from math import inf
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.n1 import PROVED_LOST, PROVED_SAFE, sum_of_shares
-from iallocator.n1.bounds import capacities_for, check_bounds, known_demand, takes_over
+from iallocator.n1.bounds import capacities_for, check_bounds, known_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -234,22 +234,20 @@ class FailureWatch:
         now = state.stamps
         changed = [index for index, then in self._stamps.items() if now[index] != then]
         if changed:
-            state = self._state
+            memory = state.columns[MEMORY]
             for index in changed:
-                memory = state.columns[MEMORY][index]
-                lost = self._memory[index] - memory
+                lost = self._memory[index] - memory[index]
                 # Memory that a node gains can be used up by each share that has access to it
                 self._spare.lower_all(lost if lost > 0 else -lost * self._most_shares)
-                self._memory[index] = memory
-            concerned = {one for index in changed for one in self._sources.get(index, ())}
+                self._memory[index] = memory[index]
             again: set[Failure] = set()
             # if only secondaries changed, do its failovers still succeed?
-            for failure in concerned:
-                demand = self._demands[failure]
-                noted = self._noted.get(failure) is demand.failovers and failure not in self.lost
-                targets = demand.failovers.keys() & changed
-                if not (noted and takes_over(state, demand, targets)):
-                    again.add(failure)
+            for index in changed:
+                for failure in self._sources.get(index, ()):
+                    failovers = self._demands[failure].failovers
+                    noted = self._noted.get(failure) is failovers and failure not in self.lost
+                    if not (noted and memory[index] > failovers[index]):
+                        again.add(failure)
             again |= self._unbounded.union(self._spare.outdated(0))
             again |= {one for index in changed for one in self._of_node.get(index, ())}
             self._evaluate(again, rules, demands)
