@@ -147,6 +147,8 @@ class BatchScan:
 
     def _set_terms(self) -> None:
         """Set what moves add to deviations at their targets in the present state."""
+        if not self._targets.size:
+            return
         lead, follow = (amounts.terms() for amounts in self._amounts)
         for store in self.stores:
             if store.kind.targeted:
