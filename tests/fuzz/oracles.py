@@ -25,8 +25,12 @@ LONE_NUMBER = re.compile(
 
 def _is_a_name(word: str, case: Case) -> bool:
     """Return whether `word` may be printed, as a name, a tag or an option in a file of `case`."""
-    row, ends = f"\n{word}|".encode(), (f':{word}"'.encode(), f'= "{word}"'.encode())
-    return any(row in b"\n" + raw or any(end in raw for end in ends) for raw in case.files.values())
+    lines = f"\n{word}|".encode(), f"\n{word}\n".encode()
+    ends = f':{word}"'.encode(), f'= "{word}"'.encode()
+    return any(
+        any(line in b"\n" + raw for line in lines) or any(end in raw for end in ends)
+        for raw in case.files.values()
+    )
 
 
 def complaints(case: Case, done: Outcome) -> list[str]:

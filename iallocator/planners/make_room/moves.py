@@ -110,7 +110,7 @@ class Goal:
                 return False
             allocation.counted = False
             size, free = new.instance, context.state.columns[MEMORY]
-            if size.uses_memory and max(free) <= size.memory:
+            if size.uses_memory and max(free, default=0) <= size.memory:
                 return False  # sums of memory are much faster than offers of all groups
         try:
             if allocation is not None:  # faster than the handler, which also explains its result

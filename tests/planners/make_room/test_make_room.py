@@ -426,3 +426,12 @@ def test_secondary_that_stays_keeps_the_memory_for_another_primary() -> None:
     plan = planned(document, "--n1=off", "--make-room=1")
     assert plan["reason"] == "no plan with 1 move of other instances exists (proved)"
     assert len(planned(document, "--n1=off", "--ignore-soft-errors", "--make-room=1")["moves"]) == 1
+
+
+def test_without_nodes_there_is_no_room(tmp_path: Path) -> None:
+    """`make-room` of a simulated cluster without nodes reports that the request fails."""
+    request = tmp_path / "request.json"
+    request.write_bytes(as_bytes(allocate_rbd(cluster(1))))
+    done = run("make-room", "--simulate=p,0,4G,1G,8", str(request))
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert b"no plan with up to 3 moves of other instances exists (proved)" in done.stdout
