@@ -52,18 +52,19 @@ _SECTIONS: dict[str, Callable[[Runner, str], None]] = {
     "last": lambda run, _: extras.last_look(run),
     "trace": trace.calls,
     "reading": lambda run, _: reading.connections(run),
+    "rescuing": lambda run, _: rescuing.rescuing(run),
+    "maintaining": lambda run, _: maintaining.maintaining(run),
+    "steadying": lambda run, _: steadying.steadying(run),
     "execution": lambda run, _: execution.faults(run),
     "upkeep": lambda run, _: upkeep.upkeep(run),
     "returning": lambda run, _: returning.returning(run),
-    "rescuing": lambda run, _: rescuing.rescuing(run),
     "volumes": lambda run, _: volumes.volumes(run),
-    "maintaining": lambda run, _: maintaining.maintaining(run),
-    "steadying": lambda run, _: steadying.steadying(run),
     "manual": lambda run, _: manual.manual(run),
 }
 """Name -> function of a section; its parameter is the options of the allocator.
 
-Some sections need what earlier ones create.
+Some sections need what earlier ones create. `rescuing` checks the keys of all nodes, so it comes
+before `execution`, which marks nodes as offline without renewing their keys.
 """
 
 _BEYOND_HAIL = (

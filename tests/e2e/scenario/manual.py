@@ -70,6 +70,11 @@ def manual(run: Runner) -> None:
     """
     run.section("commands of the manual")
     run.clear()
+    roles = run.cluster.ask("gnt-node", "list", "--no-headers", "--separator=:", "-o", "name,role")
+    for line in roles.split():
+        name, _, role = line.partition(":")
+        if role == "R":  # earlier sections marked it as offline: it is not a candidate since then
+            run.arrange("gnt-node", "modify", "--master-candidate=yes", name)
     for name in INSTANCES:
         pair = [f"{node}.{DOMAIN}" for node in NODES[name].split(":")] if name in NODES else []
         place = [f"--node={':'.join(pair)}"] if pair else []
