@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from random import Random
 
@@ -14,12 +15,12 @@ from iallocator.model.state import State
 from iallocator.planners.balance import compound_moves
 from iallocator.planners.balance.descent import GroupBalancer
 from iallocator.planners.balance.move_kinds import MoveRules
-from iallocator.planners.balance.plan_builder import BalanceProblem
+from iallocator.planners.balance.plan_builder import BalanceProblem, PlanBuilder
 from iallocator.planners.balance.scan import swaps
 from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.planners.plan_limits import StopCriteria
 from iallocator.scoring.scalar import score_of
-from tests.builders import as_bytes, cluster, rbd
+from tests.builders import as_bytes, cluster, instance, rbd
 from tests.command import json_of, run
 from tests.model.make import model_of
 from tests.seeds import seeds
@@ -238,3 +239,19 @@ def test_lookahead_has_no_effect_and_warns() -> None:
     assert plain.stdout == ahead.stdout
     assert b"Warning: --lookahead has no effect" in ahead.stderr
     assert b"lookahead" not in plain.stderr
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_no_move_of_a_rearrangement_leads_to_an_offline_node(offline: bool) -> None:
+    """An instance that costs nothing on an offline node does not move to it."""
+    held = {"coming": instance("node3", "node2", forthcoming=True)}
+    changes = {"node1": {"offline": offline}}
+    read = model_of(cluster(3, instances=held, changes=changes))
+    fixed = Capacities(read.nodes)
+    problem = BalanceProblem(State(read), range(3), fixed, read.instances, MoveRules())
+    builder = PlanBuilder(problem, StopCriteria(), lambda plan: None, None)
+    (moved,) = problem.instances
+    found = compound_moves.move_to(
+        moved, (2, 1), (0, 2), partial(compound_moves.allowed_move, builder)
+    )
+    assert (found is None) == offline

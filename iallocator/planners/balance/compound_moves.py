@@ -263,6 +263,8 @@ def _make(builder: PlanBuilder, move: Move) -> bool:
     kind = next(one for one in MOVE_KINDS if one.letters == move.letters)
     if not problem.rules.allows_of(kind, nodes[before[0]], nodes[before[-1]]):
         return False
+    if any(not nodes[index].online for index in move.after if index not in before):
+        return False
     affinity = problem.affinity
     if affinity is not None and kind.secondary_leads:
         counts = affinity.rule_counts.now()
