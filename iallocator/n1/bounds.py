@@ -448,12 +448,6 @@ def check_movers(
     return (UNPROVED, 0) if spare < 0 else (PROVED_SAFE, spare)
 
 
-def _takes_over(state: State, demand: Demand, secondaries: Iterable[int]) -> bool:
-    """Return whether each of `secondaries` has the memory for the failovers of `demand` to it."""
-    memory, failovers = state.columns[MEMORY], demand.failovers
-    return all(memory[index] > failovers[index] for index in secondaries)
-
-
 def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules) -> bool:
     """Return whether a secondary certainly cannot take over the drbd primaries of `failure`."""
     if not demand.failovers:
@@ -461,7 +455,7 @@ def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules
     if len(failure) == 1 and move_rejections(state.cluster, failure[0], demand.failovers):
         return True
     columns = state.columns
-    if not _takes_over(state, demand, demand.failovers):
+    if any(columns[MEMORY][index] <= more for index, more in demand.failovers.items()):
         return True
     if not rules.strict:
         return not all(state.cluster.nodes[s].online for s in demand.failovers)
