@@ -445,7 +445,7 @@ def rescore(problem: BalanceProblem, entries: Sequence[PlanEntry]) -> float:
     scan, scores = problem.scan(), []
     for entry in entries:
         entry.move.apply(problem.state)
-        scan.refresh(entry.move.nodes)
+        scan.follow(entry.move.nodes)
         scores.append(scan.score() + problem.fixed_penalty)
     for entry, score in zip(entries, scores):
         entry.score = score

@@ -192,7 +192,7 @@ def test_scan_after_moves_equals_a_new_one() -> None:
             if found is None:
                 break
             found.moves[0].apply(state)
-            scan.refresh(found.nodes)
+            scan.follow(found.nodes)
             fresh = MoveScan(state, group.nodes, fixed, instances, MoveRules(), affinity())
             one, other = scan.best(), fresh.best()
             assert scan.score() == pytest.approx(fresh.score(), abs=1e-9)

@@ -339,7 +339,7 @@ class Chains(Neighbourhood[PlanBuilder, Step]):
                 last = path.pop()
                 state.remove(last.instance, last.after)
                 state.place(last.instance, last.before)
-                builder.scan.refresh(last.nodes)
+                builder.scan.follow(last.nodes)
                 present[position[last.instance.name]] = last.before
                 continue
             visited.add(after)

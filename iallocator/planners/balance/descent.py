@@ -84,8 +84,7 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         """
         if 0 < state.deferred <= MOST_DEFERRED:
             return None
-        if state.deferred:
-            state.evaluate_deferred()
+        state.deferred = 0
         single = self.last = self._of_instance(state, allows, state.budget())
         if single is not None and not state.helps(single):
             single = None
@@ -159,7 +158,7 @@ class EveryMove(Neighbourhood[PlanBuilder, Step]):
         """Return the move with the largest gain; None if no move lowers the score enough."""
         if not state.deferred:
             return None
-        state.evaluate_deferred()
+        state.deferred = 0
         return self._best_move.best(state, objective, allows)
 
 

@@ -202,7 +202,7 @@ class PlanBuilder:
     count:
         The number of moves before the last step.
     deferred:
-        The number of steps of several moves since the scan evaluated moves.
+        The number of steps of several moves since single moves were last searched.
     swap_nodes:
         The nodes that have changed since `Swaps` evaluated them.
     barred:
@@ -311,11 +311,6 @@ class PlanBuilder:
         self.barred = self.outdated = False
         self.deferred = 0
 
-    def evaluate_deferred(self) -> None:
-        """Evaluate the moves that depend on steps of several moves, which `make` has left out."""
-        self.scan.refresh(())
-        self.deferred = 0
-
     def _decided(self, equal: list[ScoredMoves]) -> ScoredMoves:
         """Return the one of the moves `equal` that hbal chooses, by the rounding of its scores."""
         if len(equal) > MOST_DECIDED:
@@ -337,20 +332,16 @@ class PlanBuilder:
     def make(self, *chosen: ScoredMoves, repairs: bool = False) -> None:
         """Make moves that belong together, and add all of them to the plan as one step.
 
-        After one move, the scan evaluates all moves that depend on it. After several moves, it does
-        so later.
-
         `repairs`: whether the moves are made to satisfy a violated hard constraint.
         """
         self.count = len(self.plan.entries)
         made: list[PlanEntry] = []
-        last = chosen[-1].moves[-1] if len(chosen) == 1 else None
-        self.deferred = 0 if last is not None else self.deferred + 1
+        self.deferred = 0 if len(chosen) == 1 else self.deferred + 1
         for one in chosen:
             names = tuple(sorted(move.instance.name for move in one.moves))
             colocated = names if len(names) > 1 else ()
             for move in one.moves:
-                self._carry_out(move, move is last)
+                self._carry_out(move)
                 self.swap_nodes |= move.nodes
                 self.outdated = self.barred
                 if self.guard is not None:
@@ -365,15 +356,11 @@ class PlanBuilder:
     def try_out(self, scored: ScoredMoves) -> None:
         """Make the moves `scored` on the state; the caller must undo them."""
         for move in scored.moves:
-            self._carry_out(move, move is scored.moves[-1])
+            self._carry_out(move)
 
-    def _carry_out(self, move: Move, last: bool) -> None:
-        """Make `move` on the state; after the `last` move of several, evaluate all moves again."""
+    def _carry_out(self, move: Move) -> None:
         move.apply(self.state)
-        if last:
-            self.scan.refresh(move.nodes)
-        else:
-            self.scan.follow(move.nodes)
+        self.scan.follow(move.nodes)
 
 
 MOST_DECIDED = 500

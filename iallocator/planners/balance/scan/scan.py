@@ -157,7 +157,7 @@ class MoveScan:
     `fixed` has the capacities of every node of the cluster. `affinity` has the violations of
     affinity constraints: hard constraints forbid moves, and the penalties of violated soft
     constraints are part of scores.  `centres` is as for `NodeTable`.  After each change of the
-    state, call `refresh` with the changed nodes.
+    state, call `follow` with the changed nodes.
     """
 
     def __init__(
@@ -209,18 +209,17 @@ class MoveScan:
     def follow(self, nodes: Iterable[int]) -> None:
         """Compute the score after the instances on `nodes` have changed.
 
-        The moves that depend on these nodes are not evaluated. `refresh` evaluates them, and must
-        be called before `best`. After several changes in succession, one call of `refresh` is
-        enough.
+        The moves that depend on these nodes are evaluated when moves are next needed.
         """
         positions = sorted({self.table.position[index] for index in nodes})
         self._changed = self._changed.union(positions)
         self.table.refresh(positions)
         self._current = CurrentScore(self.table.totals, self._statistics, self._penalty())
 
-    def refresh(self, nodes: Iterable[int]) -> None:
-        """Evaluate the moves again that depend on `nodes`, or on nodes given to `follow`."""
-        self.follow(nodes)
+    def _evaluate(self) -> None:
+        """Evaluate the moves again that depend on changed nodes."""
+        if not self._changed:
+            return
         changed = np.array(sorted(self._changed), dtype=np.intp)
         self._changed = frozenset()
         for scan in self._scans:
@@ -240,6 +239,7 @@ class MoveScan:
 
         The caller must restore the state at that time.
         """
+        self._evaluate()  # once, not in each trial
         stores = [store for scan in self._scans for store in scan.stores]
         affinity = [scan.affinity for scan in self._scans if scan.affinity is not None]
         rows = [store.rows for store in stores]
@@ -269,6 +269,7 @@ class MoveScan:
         moves, the first one is returned, or the one that `decide` chooses from their sorted list.
         If the lowest measure is above `limit`, the result is any move or None.
         """
+        self._evaluate()
         searches = [
             RowSearch(scan, store, self._current, measure, budget) for scan, store in self._stores()
         ]
@@ -284,6 +285,7 @@ class MoveScan:
 
     def lowest(self, count: int, each: int) -> list[ScoredMoves]:
         """Return about `count` moves with low scores, best first, at most `each` per instance."""
+        self._evaluate()
         stores = self._stores()
         moves = [store.lowest(self._current, count * each)[0] for _, store in stores]
         rounded = [one[1].rounded(some, self._current) for one, some in zip(stores, moves)]
