@@ -14,6 +14,7 @@ import numpy as np
 
 from iallocator.constraints.table import move_rejections
 from iallocator.deadline import check
+from iallocator.planners.balance.move_kinds import ScoredMoves
 from iallocator.planners.balance.scan.affinity import location_costs
 from iallocator.planners.balance.scan.arrays import InstanceBatch, NodeTable, tags_matter
 from iallocator.planners.balance.scan.batch_scan import BatchScan, moves_of
@@ -25,20 +26,23 @@ from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.tolerances import BOUND_TOLERANCE, SCORE_DECIMALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
     from iallocator.model.moves import Move
     from iallocator.model.node_view import Capacities
     from iallocator.model.state import State
-    from iallocator.planners.balance.move_kinds import MoveRules, ScoredMoves
+    from iallocator.planners.balance.move_kinds import MoveRules
     from iallocator.planners.balance.scan.affinity import AffinityCosts
     from iallocator.planners.balance.scan.arrays import Whole
     from iallocator.planners.balance.scan.batch_scan import Keyed, Measure
 
     Decision = Callable[[list[ScoredMoves]], ScoredMoves]
     """Chooses one of several moves of equal scores."""
+
+    Placed = tuple[ScoredMoves, MoveStore, int]
+    """A move, and its position in one of the stores."""
 
 __all__ = ["MoveScan", "RowSearch"]
 
@@ -123,6 +127,12 @@ class RowSearch:
             measures = np.round(self._measure(scores, store.traffic_of(moves)), SCORE_DECIMALS)
             limit = min(limit, float(measures.min()))
 
+    def below(self, limit: float) -> Iterator[tuple[float, int]]:
+        """Return the scores and the positions of the moves that were searched, up to `limit`."""
+        moves, scores = self._near(limit)
+        near = scores <= limit
+        return zip(scores[near].tolist(), moves[near].tolist())
+
     def lowest(self, limit: float) -> Keyed | None:
         """Return the best move with a measure near or below `limit`; None if there is none."""
         moves, scores = self._near(limit)
@@ -173,7 +183,8 @@ class MoveScan:
         self.state = state
         self._affinity = affinity
         self.table = NodeTable(state, scope, fixed, centres)
-        tagged = tags_matter(self.table)
+        tagged = self._tagged = tags_matter(self.table)
+        self._searches: list[RowSearch] = []  # those of the last call of `best`
         kinds: dict[tuple[bool, ...], list[Instance]] = {}
         for instance in instances:
             kinds.setdefault(InstanceBatch.kind(instance), []).append(instance)
@@ -273,6 +284,7 @@ class MoveScan:
         searches = [
             RowSearch(scan, store, self._current, measure, budget) for scan, store in self._stores()
         ]
+        self._searches = searches
         for search in sorted(searches, key=lambda one: one.low):
             check()
             limit = search.narrow(limit)
@@ -282,6 +294,38 @@ class MoveScan:
             return decide(equal) if len(equal) > 1 else next(iter(equal), None)
         moves = [move for search in searches if (move := search.lowest(limit)) is not None]
         return min(moves, key=_key)[2] if moves else None
+
+    def independent(self, best: ScoredMoves, limit: float) -> list[Placed]:
+        """Return further moves with scores up to `limit`, each of which may follow the others.
+
+        No two of them, and none and `best`, share a node. They are found among the moves that the
+        last call of `best` searched, best first. There are none if tags or affinity constraints
+        matter, because moves on different nodes then depend on one another.
+        """
+        if self._affinity is not None or self._tagged:
+            return []
+        places = [
+            (score, cell, k)
+            for k, one in enumerate(self._searches)
+            for score, cell in one.below(limit)
+        ]
+        used, found = set(best.nodes), []
+        for score, cell, k in sorted(places):
+            scan, store = self._searches[k].scan, self._searches[k].store
+            _, _, scored = scan.keyed(store, cell, score)
+            if used.isdisjoint(scored.nodes):
+                used |= scored.nodes
+                found.append((scored, store, cell))
+        return found
+
+    def scored_now(self, placed: Placed) -> ScoredMoves:
+        """Return a move of `independent`, with the score after it in the present state.
+
+        Since then, only other moves of the same list may have been made.
+        """
+        scored, store, cell = placed
+        score = float(store.rounded(np.array([cell]), self._current)[0])
+        return ScoredMoves(scored.moves, score)
 
     def lowest(self, count: int, each: int) -> list[ScoredMoves]:
         """Return about `count` moves with low scores, best first, at most `each` per instance."""
