@@ -26,6 +26,7 @@ for the scores. The rotations cost O(m³), so they are found for few instances o
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -174,6 +175,13 @@ class SwapTable:
             self._spreads.append(RESERVED)
             self._reserved = _ReservedMemory(table, instances, self._rows, self._roles)
         self._weights = [statistics.weights[k] for k in self._spreads]
+        # The variance of what a role adds on a node, for each of `_spreads`
+        self._varied = [
+            sum(float(a.var() * np.square(f).mean()) for a, f in by_column)
+            for by_column in self._terms
+        ]
+        if self._reserved is not None:
+            self._varied.append(self._reserved.variance)
         self._slopes: list[float] = []  # of the lines in estimates, for each of `_spreads`
         self._squares: Floats = np.zeros((len(self._spreads), count, count))
         self._sums: Floats = np.zeros_like(self._squares)
@@ -183,7 +191,8 @@ class SwapTable:
         self._added: Floats = np.zeros((count, count))  # by the best swaps, to sums and penalties
         self._best: Whole = np.full((2, count, count), -1, dtype=np.intp)
         self._barred: dict[int, list[int]] = {}  # row of an instance -> rows of the others
-        self._nodes: Whole = np.zeros(len(roles), dtype=np.intp)
+        self._places: Whole = np.zeros((len(instances), 2), dtype=np.intp)  # of instances
+        self._nodes: Whole = np.zeros(len(roles), dtype=np.intp)  # those of the roles
         self._partners: Whole = np.zeros(len(roles), dtype=np.intp)
         self._on: list[Whole] = []  # node -> the roles on it, primaries first
         self.refresh(range(count))
@@ -193,36 +202,38 @@ class SwapTable:
 
         `depth`: how many swaps of two nodes are evaluated exactly, if not all are.
         """
-        table = self._table
+        table, places = self._table, self._places
         where, position = table.state.where, table.position
-        places = np.array(
-            [[position[where[i.name][0]], position[where[i.name][-1]]] for i in self._instances],
-            dtype=np.intp,
-        ).reshape(-1, 2)
+        count = len(table.nodes)
+        changed = sorted(set(positions))
+        marked: Truths = np.zeros(count, dtype=bool)
+        marked[changed] = True
+        for row in np.flatnonzero(marked[places].any(axis=1)).tolist():
+            nodes = where[self._instances[row].name]
+            places[row] = position[nodes[0]], position[nodes[-1]]
         self._nodes = places[self._rows, self._roles]
         self._partners = places[self._rows, 1 - self._roles]
         if self._reserved is not None:
             self._reserved.refresh(places)
         self._slopes = self._slopes_now()
-        count = len(table.nodes)
         order = np.lexsort((self._roles, self._nodes))
         edges = np.searchsorted(self._nodes[order], np.arange(count + 1))
         self._on = [
             order[start:end] if online else order[:0]
             for start, end, online in zip(edges[:-1], edges[1:], table.online.tolist())
         ]
-        changed = sorted(set(positions))
         self._best[:, changed, :] = self._best[:, :, changed] = -1
+        sizes = np.array([one.size for one in self._on], dtype=np.intp)
         left = set(changed)
         for one in changed:
             check()
             left.remove(one)
             # Each pair once, with the later node as `one`
             others = [node for node in range(count) if node != one and node not in left]
-            sizes = [self._on[one].size * self._on[node].size for node in others]
-            swaps = np.cumsum(sizes) // SWAPS_AT_ONCE
-            for part in np.split(others, np.flatnonzero(np.diff(swaps)) + 1):
-                self._evaluate(one, part.tolist(), depth)
+            parts = sizes[one] * np.cumsum(sizes[others]) // SWAPS_AT_ONCE
+            ends = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), count]
+            for start, end in itertools.pairwise(ends):
+                self._evaluate(one, others[start:end], depth)
 
     def bar(self, swap: Swap) -> None:
         """Leave out `swap` until `permit_all` is called; find the next best swap of its nodes."""
@@ -361,8 +372,11 @@ class SwapTable:
         """
         column, node = own[:, None], self._nodes[others]
         # After a swap, both nodes need capacity, and no instance may have both roles on one node
-        forbidden = self._partners[column] == node
-        forbidden |= self._partners[others] == one
+        forbidden: Truths = np.zeros((own.size, others.size), dtype=bool)
+        starts, ends = np.searchsorted(node, [self._partners[own], self._partners[own] + 1])
+        for row, start, end in zip(forbidden, starts.tolist(), ends.tolist()):
+            row[start:end] = True
+        forbidden[:, self._partners[others] == one] = True
         for free, amounts, widest in self._free:
             if min(free[one], free[node].min()) <= widest:
                 more = amounts[others] - amounts[column]
@@ -416,11 +430,7 @@ class SwapTable:
         a swap of average instances causes.
         """
         totals, slopes = self._table.totals, []
-        for j, (k, weight) in enumerate(zip(self._spreads, self._weights)):
-            if k == RESERVED and self._reserved is not None:
-                varied = self._reserved.variance
-            else:
-                varied = sum(float(a.var() * np.square(f).mean()) for a, f in self._terms[j])
+        for k, weight, varied in zip(self._spreads, self._weights, self._varied):
             now = max(0.0, float(spread(totals.sums[k], totals.squares[k], totals.counts[k])))
             least = max(varied / totals.counts[k], SMALLEST_DEVIATION**2)
             slopes.append(weight / (2 * max(now, least) ** 0.5 * totals.counts[k]))
@@ -594,12 +604,15 @@ class _ReservedMemory:
             return result
 
         leaves, comes = self._secondaries[own], self._secondaries[others]
-        departing = cost(one, self._without[mine])
-        mine_there = np.where(
-            leaves[:, None],
-            cost(every, np.maximum(peers[every, primary] + memory, reserved)) + departing,
-            cost(partner, np.maximum(peers[partner, every] + memory, self._without[mine])),
+        here = self._without[mine]
+        count = reserved.size
+        mine_there: Floats = np.empty((own.size, count))
+        p, s = np.flatnonzero(~leaves), np.flatnonzero(leaves)
+        mine_there[p] = cost(
+            partner[p], np.maximum(peers[partner[p, 0], :count] + memory[p], here[p])
         )
+        arriving = np.maximum(peers[:, primary[s, 0]].T + memory[s], reserved)
+        mine_there[s] = cost(every, arriving) + cost(one, here[s])
         at, without = self._secondary[theirs], self._without[theirs]
         arriving = np.maximum(peers[one, self._primary[theirs]] + more, reserved[one])
         others_here = np.where(
