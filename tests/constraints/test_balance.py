@@ -133,7 +133,7 @@ def test_no_plan_violates_a_satisfied_hard_constraint(command: str) -> None:
     """
     chances = random.Random(5)
     moves = bound = 0
-    for _ in seeds(4, 25):
+    for _ in seeds(3, 25):
         document = random_document(chances)
         plan = _plan(document, command)
         homes = {name: one["nodes"][0] for name, one in document["instances"].items()}

@@ -148,7 +148,7 @@ def test_balance_equals_brute_force(template: str) -> None:
 def test_allocations_equal_brute_force(template: str) -> None:
     """An allocation chooses the permitted node with the lowest sum of score and penalty."""
     placed = 0
-    for seed in seeds(60, 500):
+    for seed in seeds(40, 500):
         rng = Random(f"allocations/{template}/{seed}")
         document = scenario(rng, template)
         names = list(document["nodes"])
@@ -178,7 +178,7 @@ def test_allocations_equal_brute_force(template: str) -> None:
 def test_evacuations_equal_brute_force(template: str) -> None:
     """An evacuation ignores stickiness, and chooses the new node by scores."""
     moved = 0
-    for seed in seeds(60, 500):
+    for seed in seeds(40, 500):
         rng = Random(f"evacuations/{template}/{seed}")
         document = scenario(rng, template)
         name = rng.choice(list(document["instances"]))
@@ -219,7 +219,7 @@ PINNED = {
 def test_infinite_stickiness_pins_instances_in_every_planner(planner: str) -> None:
     """No planner moves the primary of an instance with infinite stickiness."""
     moved = 0
-    for seed in seeds(10, 100):
+    for seed in seeds(5, 100):
         rng = Random(f"pinned/{planner}/{seed}")
         residents = {}
         for k in range(rng.randint(3, 7)):
@@ -242,7 +242,7 @@ def test_infinite_stickiness_pins_instances_in_every_planner(planner: str) -> No
 @pytest.mark.parametrize("option", ["--optimal", "--exact-search=yes"])
 def test_batches_equal_brute_force(option: str) -> None:
     """With --optimal, a batch of two has the lowest sum of score and penalties."""
-    for seed in seeds(15, 300):
+    for seed in seeds(8, 300):
         rng = Random(f"batches/{seed}")
         document = scenario(rng, "rbd", 3)
         names = list(document["nodes"])
@@ -277,7 +277,7 @@ def test_n1_does_not_depend_on_stickiness(template: str, mode: str) -> None:
     An instance leaves a failed node, whatever its stickiness is.
     """
     outcomes = set()
-    for seed in seeds(6, 300):
+    for seed in seeds(3, 300):
         rng = Random(f"n1/{template}/{seed}")
         names = [f"node{k}" for k in range(1, 5)]
         residents = {}
@@ -303,7 +303,7 @@ def test_n1_does_not_depend_on_stickiness(template: str, mode: str) -> None:
 def test_capacity_does_not_depend_on_stickiness(template: str) -> None:
     """`capacity` places equally many instances with and without stickiness."""
     placed = 0
-    for seed in seeds(3, 200):
+    for seed in seeds(2, 200):
         document = scenario(Random(f"capacity/{template}/{seed}"), template)
         for raw in document["instances"].values():
             raw["tags"] = [tag for tag in raw["tags"] if tag.startswith(STICK)]
@@ -320,7 +320,7 @@ def test_capacity_does_not_depend_on_stickiness(template: str) -> None:
 def test_squeeze_equals_brute_force(template: str) -> None:
     """`squeeze` moves no pinned primary, and frees only nodes that its moves leave empty."""
     emptied = pinned = 0
-    for seed in seeds(8, 250):
+    for seed in seeds(4, 250):
         rng = Random(f"squeeze/{template}/{seed}")
         names = [f"node{k}" for k in range(1, 5)]
         residents = {}

@@ -88,7 +88,7 @@ def _idle(plan: Json) -> bool:
     return (plan["action"], plan["switched_nodes"], plan["moves"]) == ("none", [], [])
 
 
-@pytest.mark.parametrize("seed", seeds(10, 150))
+@pytest.mark.parametrize("seed", seeds(6, 150))
 def test_squeeze_of_any_storage_leaves_nothing_to_a_second_run(seed: int) -> None:
     """After squeeze of a document with any storage, a second run has nothing to do.
 
@@ -118,7 +118,7 @@ def _twice(text: str, folder: Path, *options: str) -> tuple[Json, Json]:
     return plans[0], plans[1]
 
 
-@pytest.mark.parametrize("seed", seeds(10, 150))
+@pytest.mark.parametrize("seed", seeds(6, 150))
 @pytest.mark.parametrize("make", [text_cluster, standby_cluster])
 def test_squeeze_of_a_text_file_leaves_nothing_to_a_second_run(
     make: object, seed: int, tmp_path: Path
@@ -171,7 +171,7 @@ def test_continued_moves_are_those_that_are_made_again(monkeypatch: pytest.Monke
     """
     continued = 0
     follows = Attempt.follows
-    for seed in seeds(12, 200):
+    for seed in seeds(6, 200):
         rng = Random(seed)
         shape = Shape(
             rng.randint(4, 8), rng.choice(("rbd", "drbd")), per_node=rng.randint(2, 5),
