@@ -61,7 +61,7 @@ def test_refreshed_scan_equals_a_new_one(rules: MoveRules) -> None:
                 break
             move = rng.choice(moves)
             move.moves[0].apply(place.state)
-            scan.refresh(move.nodes)
+            scan.follow(move.nodes)
             kept, fresh = scan.lowest(30, 9), place.scan().lowest(30, 9)
             assert [m.score for m in kept] == pytest.approx([m.score for m in fresh], abs=1e-9), (
                 name
@@ -89,7 +89,7 @@ def test_scan_refreshed_after_several_moves_finds_what_a_new_one_finds() -> None
                 score = ScalarKernel(place.state, group.nodes, place.fixed).score()
                 assert scan.score() == pytest.approx(score, abs=1e-9), name
             several[-1].apply(place.state)
-            scan.refresh(several[-1].nodes)
+            scan.follow(several[-1].nodes)
             kept, fresh = scan.lowest(30, 9), place.scan().lowest(30, 9)
             scores = [m.score for m in kept], [m.score for m in fresh]
             assert scores[0] == pytest.approx(scores[1], abs=1e-9), name
@@ -123,7 +123,7 @@ def test_scan_best_after_moves_is_the_lowest_of_all_moves() -> None:
             compared += 1
             move = best if step % 2 else rng.choice(every)
             move.moves[0].apply(problem.state)
-            scan.refresh(move.nodes)
+            scan.follow(move.nodes)
     assert compared > 30
 
 
@@ -137,7 +137,7 @@ def test_scan_trial_restores_every_number() -> None:
             before = _numbers(scan)
             with problem.state.trial(), scan.trial():
                 move.moves[0].apply(problem.state)
-                scan.refresh(move.nodes)
+                scan.follow(move.nodes)
                 if (best := scan.best()) is not None:
                     scan.bar(best.moves[0])
                 changed += _numbers(scan) != before
@@ -216,11 +216,11 @@ def test_scan_without_memory_for_all_moves_ranks_and_rejects_alike(
             nodes = move.nodes
             with problem.state.trial(), remade.trial():
                 move.moves[0].apply(problem.state)
-                remade.refresh(nodes)
+                remade.follow(nodes)
             assert _key(remade.best()) == _key(best), (name, step)
             move.moves[0].apply(problem.state)
-            kept.refresh(nodes)
-            remade.refresh(nodes)
+            kept.follow(nodes)
+            remade.follow(nodes)
     assert compared > 10
 
 

@@ -123,7 +123,7 @@ def test_kept_swaps_are_those_of_a_new_table(seed: int, template: str) -> None:
             break
         (move,) = rng.choice(moves).moves
         move.apply(state)
-        scan.refresh(move.nodes)
+        scan.follow(move.nodes)
         kept.refresh(scan.table.position[index] for index in move.nodes)
         kept.permit_all()
         found, new = kept.lowest(), table_of(problem).lowest()
@@ -222,7 +222,7 @@ def test_no_single_move_helps_after_swaps(
     There are no chains of moves, as on large clusters.
     """
     monkeypatch.setattr(compound_moves, "VISITED_CELLS", 0)
-    monkeypatch.setattr(compound_moves, "CELLS_OF_FEW_STATES", 0)
+    monkeypatch.setattr(compound_moves, "MOVES_OF_FEW_STATES", 0)
     problem = problem_of(template, seed, nodes=8, per_node=8, fullness=0.9)
     limits = StopCriteria(min_gain=0.0, min_gain_limit=0.0, compound=True)
     plan = GroupBalancer(problem, limits).run()

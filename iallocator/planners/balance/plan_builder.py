@@ -250,7 +250,8 @@ class PlanBuilder:
     def limit_of_compounds(self) -> float:
         """Return the cluster score below which a step of several moves must end."""
         wanted = self.limits.gain_wanted(self.score)
-        return self.score - max(COMPOUND_GAIN, wanted, self.rounding())
+        least = max(COMPOUND_GAIN, COMPOUND_SHARE * self.score)
+        return self.score - max(least, wanted, self.rounding())
 
     def moves_left(self) -> float:
         """Return how many moves may still be added to the plan; infinity without a limit."""
@@ -366,8 +367,13 @@ class PlanBuilder:
 MOST_DECIDED = 500
 """The largest number of moves of equal scores that are compared to the last digit."""
 
-COMPOUND_GAIN = 1e-4
-"""The least decrease of the score that is worth a step of several moves."""
+COMPOUND_GAIN, COMPOUND_SHARE = 1e-4, 6e-4
+"""The least decrease of the score that is worth a step of several moves, and the least share of it.
+
+The share matters on large clusters, where the last of many steps gain little. With 80 nodes with
+12 drbd instances each, it saves a quarter of the moves and of the time, and the last score is 1 to
+2 % higher.
+"""
 
 
 class Step:

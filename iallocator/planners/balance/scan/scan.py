@@ -168,6 +168,11 @@ class MoveScan:
     affinity constraints: hard constraints forbid moves, and the penalties of violated soft
     constraints are part of scores.  `centres` is as for `NodeTable`.  After each change of the
     state, call `follow` with the changed nodes.
+
+    Attributes
+    ----------
+    size:
+        The number of all moves, legal or not.
     """
 
     def __init__(
@@ -193,8 +198,8 @@ class MoveScan:
         statistics = self._statistics = proportional_statistics(self.table, batches, tagged)
         self._current = CurrentScore(self.table.totals, statistics, self._penalty())
         self._changed: frozenset[int] = frozenset()  # positions since moves were evaluated
-        moves = sum(moves_of(self.table, batch) for batch in batches)
-        keep = moves * (1 + 2 * statistics.reserving) <= MOST_KEPT_NUMBERS
+        self.size = sum(moves_of(self.table, batch) for batch in batches)
+        keep = self.size * (1 + 2 * statistics.reserving) <= MOST_KEPT_NUMBERS
         # Source × target: whether migration tags permit a move; None if they always do
         nodes = self.table.nodes
         rejected = [move_rejections(state.cluster, source, nodes) for source in nodes]
