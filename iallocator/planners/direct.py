@@ -14,8 +14,9 @@ Cost: that of the order; then one pass over the moves of the plan for each seque
 with at most `MOST_SHORTENING_MOVES` moves in all.
 
 A plan of balance may be made in part, so its first moves should be those that help most. The search
-has chosen them so, but an instance that moves directly may help less at first. So the plan of the
-search is kept if its score falls faster.
+has chosen them so, but an instance that moves directly may help less at first. So the moves by
+which the score falls most stay as they are, and only the others become fewer. The plan of the
+search is kept if its score still falls faster.
 
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
 not on their last nodes, and move each instance that can move there legally now. If a pass moves
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.outcome import Failures
+    from iallocator.planners.plan import Plan
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import GroupPlans
     from iallocator.planners.search import Objective
@@ -69,6 +71,15 @@ if TYPE_CHECKING:
 
 MOST_SHORTENING_MOVES = 15_000
 """The largest number of moves, over all plans tried, that `direct_moves` examines."""
+
+STEEP_SHARE = 0.9
+"""The first moves of a plan stay as they are until the score has fallen by this share."""
+
+LEAST_SAVED = 0.1
+"""The least share of the copied MiB or of the moves for which a plan of balance is made shorter.
+
+Plans that become shorter by less are hardly ever kept, because their score falls more slowly.
+"""
 
 MOST_POSITIONS_TRIED = 12
 """The largest number of positions in a plan at which a shorter sequence of moves is tried."""
@@ -152,6 +163,7 @@ class _Shortening:
         self._keeps_on_the_way = done.keeps_n1_on_the_way
         self._tolerances: dict[int, FailureTolerance] = {}
         self.plans = [list(one.plan.entries) for one in done.plans]
+        self._steep = [_steep_moves(one.plan) for one in done.plans]
         self._found = [list(entries) for entries in self.plans]
         self.number = 0
         self.changed: dict[int, None] = {}
@@ -175,14 +187,15 @@ class _Shortening:
     def shorten_all(self, rules: MoveRules) -> None:
         """Move every instance directly that moves several times, in all plans.
 
-        A direct move takes the place of the first move of its instance. Whether the moves are legal
-        is not checked.
+        Only moves after those by which the score falls most become direct. A direct move takes the
+        place of the first move of its instance. A plan that becomes only a little shorter is not
+        changed. Whether the moves are legal is not checked.
         """
         for number in range(len(self.plans)):
             self.begin(number, rules)
             direct: dict[int, Entries] = {}  # by the position of the first of the old moves
             old: set[int] = set()
-            for places in _moved_again(self.plan).values():
+            for places in _moved_again(self.plan, self._steep[number]).values():
                 moves = [self.plan[k].move for k in places]
                 first, last = moves[0], moves[-1]
                 ways = shortest_ways(
@@ -192,12 +205,15 @@ class _Shortening:
                 if way is not None:
                     direct[places[0]] = [PlanEntry(move) for move in way]
                     old.update(places)
-                    self.changed[number] = None
-            self.plans[number] = [
+            shorter = [
                 one
                 for k, entry in enumerate(self.plan)
                 for one in direct.get(k, [] if k in old else [entry])
             ]
+            efforts = zip(_effort(e.move for e in shorter), _effort(e.move for e in self.plan))
+            if any(after < (1 - LEAST_SAVED) * before for after, before in efforts):
+                self.plans[number] = shorter
+                self.changed[number] = None
 
     def put_in_order(self, rules: MoveRules) -> bool:
         """Order the moves of the changed plans so that the score falls early.
@@ -217,7 +233,7 @@ class _Shortening:
             )
             from iallocator.planners.steepest_order import steepest_order  # loads arrays
 
-            entries = steepest_order(problem, self.plan, keeps, self._over)
+            entries = steepest_order(problem, self.plan, keeps, self._over, self._steep[number])
             if entries is None:
                 return False
             ordered[number] = entries
@@ -410,13 +426,25 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
                         ]
 
 
-def _moved_again(plan: Entries) -> dict[str, list[int]]:
+def _steep_moves(plan: Plan) -> int:
+    """Return how many moves of `plan` lower the score by `STEEP_SHARE` of its whole fall.
+
+    0 if the score does not fall. The number does not divide the moves of a colocation group.
+    """
+    limit = plan.after + (1 - STEEP_SHARE) * (plan.before - plan.after)
+    ends = ends_of_colocation_groups(plan.entries)
+    falls = enumerate(zip(plan.entries, ends), 1) if plan.after < plan.before else ()
+    return next((k for k, (entry, last) in falls if last and entry.score <= limit), 0)
+
+
+def _moved_again(plan: Entries, start: int = 0) -> dict[str, list[int]]:
     """Return for each instance that moves several times the positions of its moves in `plan`.
 
-    Instances that move together with their colocation group are left out.
+    Only moves from position `start` on are returned. Instances that move together with their
+    colocation group are left out.
     """
     own: dict[str, list[int]] = {}
-    for k, entry in enumerate(plan):
+    for k, entry in list(enumerate(plan))[start:]:
         own.setdefault(entry.move.instance.name, []).append(k)
     return {
         name: places
