@@ -3,7 +3,7 @@
 Each step of the search lowers the score as much as possible.  Steps that repair violated hard
 constraints come first, even if they raise the score.  `BestMove` makes one move.  If no single move
 lowers the score, `compound_moves.py` has swaps and chains of several moves, and `GroupExchange`
-moves a colocation group and one more instance. Between swaps, single moves are left out at times;
+moves a colocation group and one more instance. Between swaps, single moves are left out;
 `EveryMove` makes them before the search for chains.  `Repair` makes the moves that satisfy a
 violated hard constraint.
 
@@ -55,9 +55,6 @@ __all__ = ["BestMove", "Descent", "EveryMove", "GroupBalancer", "GroupExchange",
 SHARE_OF_GAIN = 0.9
 """Moves that gain at least this share of the best one are made without a search in between."""
 
-MOST_DEFERRED = 8
-"""The largest number of swaps in succession after which moves are not evaluated again."""
-
 EXCHANGES_TRIED = 24
 """The number of moves of colocation groups with which an exchange may begin, best first."""
 
@@ -93,9 +90,8 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         None, too, if moves are not evaluated again yet after a swap: the next swap is more likely
         to help. `EveryMove` evaluates them.
         """
-        if 0 < state.deferred <= MOST_DEFERRED:
+        if state.deferred:
             return None
-        state.deferred = 0
         if (found := self._further(state, allows)) is not None:
             return self._step(state, found)
         single = self.last = self._of_instance(state, allows, state.budget())
@@ -196,7 +192,7 @@ class EveryMove(Neighbourhood[PlanBuilder, Step]):
         """Return the move with the largest gain; None if no move lowers the score enough."""
         if not state.deferred:
             return None
-        state.deferred = 0
+        state.deferred = False
         return self._best_move.best(state, objective, allows)
 
 

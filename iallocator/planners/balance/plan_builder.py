@@ -202,7 +202,7 @@ class PlanBuilder:
     count:
         The number of moves before the last step.
     deferred:
-        The number of steps of several moves since single moves were last searched.
+        Whether single moves are not searched now: the last step had several moves.
     swap_nodes:
         The nodes that have changed since `Swaps` evaluated them.
     barred:
@@ -228,8 +228,7 @@ class PlanBuilder:
         self._progress = progress
         self.decide = self._decided if problem.rules.behaviour.decides_by_rounding else None
         self.score = self.scan.score()
-        self.barred = self.outdated = False
-        self.deferred = 0
+        self.barred = self.outdated = self.deferred = False
         self.swap_nodes: set[int] = set()
         self.plan = Plan("balance", self.score + problem.fixed_penalty)
         self.count = 0
@@ -309,8 +308,7 @@ class PlanBuilder:
     def evaluate_all(self) -> None:
         """Evaluate all moves again, also those that `bar` excluded."""
         self.scan = self.problem.scan()
-        self.barred = self.outdated = False
-        self.deferred = 0
+        self.barred = self.outdated = self.deferred = False
 
     def _decided(self, equal: list[ScoredMoves]) -> ScoredMoves:
         """Return the one of the moves `equal` that hbal chooses, by the rounding of its scores."""
@@ -337,7 +335,7 @@ class PlanBuilder:
         """
         self.count = len(self.plan.entries)
         made: list[PlanEntry] = []
-        self.deferred = 0 if len(chosen) == 1 else self.deferred + 1
+        self.deferred = len(chosen) > 1
         for one in chosen:
             names = tuple(sorted(move.instance.name for move in one.moves))
             colocated = names if len(names) > 1 else ()
