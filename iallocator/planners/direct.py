@@ -14,9 +14,9 @@ Cost: that of the order; then one pass over the moves of the plan for each seque
 with at most `MOST_SHORTENING_MOVES` moves in all.
 
 A plan of balance may be made in part, so its first moves should be those that help most. The search
-has chosen them so, but an instance that moves directly may help less at first. So the moves by
-which the score falls most stay as they are, and only the others become fewer. The plan of the
-search is kept if its score still falls faster.
+has chosen them so, but an instance that moves directly may help less at first. If the score of the
+search falls faster, the moves by which it falls most stay as they are, and only the others become
+fewer. If it still falls faster, its plan is kept.
 
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
 not on their last nodes, and move each instance that can move there legally now. If a pass moves
@@ -49,7 +49,7 @@ from iallocator.scoring.scalar import kernel_of
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
@@ -73,7 +73,7 @@ MOST_SHORTENING_MOVES = 15_000
 """The largest number of moves, over all plans tried, that `direct_moves` examines."""
 
 STEEP_SHARE = 0.9
-"""The first moves of a plan stay as they are until the score has fallen by this share."""
+"""The first moves of a plan may stay as they are until the score has fallen by this share."""
 
 LEAST_SAVED = 0.1
 """The least share of the copied MiB or of the moves for which a plan of balance is made shorter.
@@ -111,16 +111,16 @@ def direct_moves(
     over:
         Returns whether time is up. The shorter plans found until then are kept.
     """
+    every = range(len(done.plans))
     work = _Shortening(done, limits, failures, over)
-    if done.keeps_n1_on_the_way:
-        work.shorten_all(rules)
-        if not work.changed:
-            return None
-        if work.put_in_order(rules):
-            return work.plans if work.keep_faster() else None
+    if done.keeps_n1_on_the_way and work.shorten_in_order(rules, every, 0.0):
+        slower = work.restore_faster(every)
+        work.shorten_in_order(rules, slower, STEEP_SHARE)
+        work.restore_faster(slower)
+        return work.plans if work.changed else None
     for each in (False, True):
         work = _Shortening(done, limits, failures, over)
-        for number in range(len(done.plans)):
+        for number in every:
             work.begin(number, rules)
             LocalSearch(
                 [_DirectWay()],
@@ -131,11 +131,11 @@ def direct_moves(
         if not work.changed:
             return None
         # It is faster to verify only the last plans
-        if work.put_in_order(rules) or not work.is_wrong():
+        if work.put_in_order(rules, dict.fromkeys(work.changed, 0)) or not work.is_wrong():
             break
-    if done.keeps_n1_on_the_way and not work.keep_faster():
-        return None
-    return work.plans
+    if done.keeps_n1_on_the_way:
+        work.restore_faster(every)
+    return work.plans if work.changed else None
 
 
 class _Shortening:
@@ -163,7 +163,7 @@ class _Shortening:
         self._keeps_on_the_way = done.keeps_n1_on_the_way
         self._tolerances: dict[int, FailureTolerance] = {}
         self.plans = [list(one.plan.entries) for one in done.plans]
-        self._steep = [_steep_moves(one.plan) for one in done.plans]
+        self._plans = [one.plan for one in done.plans]
         self._found = [list(entries) for entries in self.plans]
         self.number = 0
         self.changed: dict[int, None] = {}
@@ -184,22 +184,37 @@ class _Shortening:
         soft = self._limits.of(self._groups[number]).ignore_soft_errors
         self.rules = rules.minding_soft_limits(soft).while_leaving(self._limits.power.off)
 
-    def shorten_all(self, rules: MoveRules) -> None:
-        """Move every instance directly that moves several times, in all plans.
+    def shorten_in_order(self, rules: MoveRules, numbers: Iterable[int], share: float) -> bool:
+        """Make the plans at `numbers` shorter, and order their moves so that the score falls early.
 
-        Only moves after those by which the score falls most become direct. A direct move takes the
-        place of the first move of its instance. A plan that becomes only a little shorter is not
-        changed. Whether the moves are legal is not checked.
+        The first moves of a plan stay as they are until its score has fallen by `share` of its
+        fall. Return False, and change nothing, if the limits or N+1 allow no order.
         """
-        for number in range(len(self.plans)):
+        steep = {number: _steep_moves(self._plans[number], share) for number in numbers}
+        self._shorten(rules, steep)
+        changed = {number: first for number, first in steep.items() if number in self.changed}
+        if not changed or self.put_in_order(rules, changed):
+            return True
+        for number in changed:
+            self.plans[number] = self._found[number]
+            del self.changed[number]
+        return False
+
+    def _shorten(self, rules: MoveRules, steep: Mapping[int, int]) -> None:
+        """Move every instance directly that moves several times.
+
+        `steep`: number of a plan -> how many of its moves stay as they are. A direct move takes the
+        place of the first of the moves that it replaces. A plan that becomes only a little shorter
+        is not changed. Whether the moves are legal is not checked.
+        """
+        for number, first in steep.items():
             self.begin(number, rules)
             direct: dict[int, Entries] = {}  # by the position of the first of the old moves
             old: set[int] = set()
-            for places in _moved_again(self.plan, self._steep[number]).values():
+            for places in _moved_again(self.plan, first).values():
                 moves = [self.plan[k].move for k in places]
-                first, last = moves[0], moves[-1]
                 ways = shortest_ways(
-                    self.before, first.instance, first.before, last.after, self.rules
+                    self.before, moves[0].instance, moves[0].before, moves[-1].after, self.rules
                 )
                 way = next((one for one in ways if _effort(one) < _effort(moves)), None)
                 if way is not None:
@@ -215,14 +230,15 @@ class _Shortening:
                 self.plans[number] = shorter
                 self.changed[number] = None
 
-    def put_in_order(self, rules: MoveRules) -> bool:
-        """Order the moves of the changed plans so that the score falls early.
+    def put_in_order(self, rules: MoveRules, steep: Mapping[int, int]) -> bool:
+        """Order the moves of the plans in `steep` so that the score falls early.
 
         Return False, and change nothing, if the limits or N+1 do not allow it, or if moves may not
-        be made in part. `rules`: the kinds of moves of all plans.
+        be made in part. `rules`: the kinds of moves of all plans. `steep`: number of a plan -> how
+        many of its moves stay first.
         """
         ordered = list(self.plans)
-        for number in self.changed if self._keeps_on_the_way else ():
+        for number, first in steep.items() if self._keeps_on_the_way else ():
             self.begin(number, rules)
             group, keeps, state = self._groups[number], lambda: True, self.before
             if self._limits.settings.plan_n1(group.index) != "off":
@@ -233,7 +249,7 @@ class _Shortening:
             )
             from iallocator.planners.steepest_order import steepest_order  # loads arrays
 
-            entries = steepest_order(problem, self.plan, keeps, self._over, self._steep[number])
+            entries = steepest_order(problem, self.plan, keeps, self._over, first)
             if entries is None:
                 return False
             ordered[number] = entries
@@ -242,14 +258,15 @@ class _Shortening:
         self.plans = ordered
         return True
 
-    def keep_faster(self) -> bool:
-        """Restore the plans of the search of which the score falls faster.
+    def restore_faster(self, numbers: Iterable[int]) -> list[int]:
+        """Restore those plans of the search of which the score falls faster; return their numbers.
 
-        Return whether a changed plan is left. The score falls faster if the lowest score so far is
-        lower on average over the moves of the longer plan. A plan that has ended keeps its score.
-        A plan without swaps and chains is not restored.
+        Only changed plans at `numbers` are considered. The score falls faster if the lowest score
+        so far is lower on average over the moves of the longer plan. A plan that has ended keeps
+        its score. A plan without swaps and chains is not restored.
         """
-        for number in list(self.changed):
+        restored: list[int] = []
+        for number in [one for one in numbers if one in self.changed]:
             if not any(b.score > a.score for a, b in itertools.pairwise(self._found[number])):
                 continue
             found = self._lowest_scores(number, self._found[number])
@@ -258,7 +275,8 @@ class _Shortening:
             if sum(found) < sum(shorter):
                 self.plans[number] = self._found[number]
                 del self.changed[number]
-        return bool(self.changed)
+                restored.append(number)
+        return restored
 
     def _lowest_scores(self, number: int, entries: Entries) -> list[float]:
         """Return the lowest score until each move of a plan, but at least its last score."""
@@ -426,12 +444,14 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
                         ]
 
 
-def _steep_moves(plan: Plan) -> int:
-    """Return how many moves of `plan` lower the score by `STEEP_SHARE` of its whole fall.
+def _steep_moves(plan: Plan, share: float) -> int:
+    """Return after how many moves of `plan` its score has fallen by `share` of its whole fall.
 
     0 if the score does not fall. The number does not divide the moves of a colocation group.
     """
-    limit = plan.after + (1 - STEEP_SHARE) * (plan.before - plan.after)
+    if not share:
+        return 0
+    limit = plan.after + (1 - share) * (plan.before - plan.after)
     ends = ends_of_colocation_groups(plan.entries)
     falls = enumerate(zip(plan.entries, ends), 1) if plan.after < plan.before else ()
     return next((k for k, (entry, last) in falls if last and entry.score <= limit), 0)
