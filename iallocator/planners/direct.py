@@ -75,10 +75,11 @@ MOST_SHORTENING_MOVES = 15_000
 STEEP_SHARE = 0.9
 """The first moves of a plan may stay as they are until the score has fallen by this share."""
 
-LEAST_SAVED = 0.1
-"""The least share of the copied MiB or of the moves for which a plan of balance is made shorter.
+LONG_PLAN, LEAST_SAVED = 50, 0.2
+"""A plan of balance with more moves than this is made shorter only if this share of the copied MiB,
+or of the moves, is saved.
 
-Plans that become shorter by less are hardly ever kept, because their score falls more slowly.
+If less is saved, the score nearly always falls more slowly, so that the longer plan is kept.
 """
 
 MOST_POSITIONS_TRIED = 12
@@ -204,8 +205,8 @@ class _Shortening:
         """Move every instance directly that moves several times.
 
         `steep`: number of a plan -> how many of its moves stay as they are. A direct move takes the
-        place of the first of the moves that it replaces. A plan that becomes only a little shorter
-        is not changed. Whether the moves are legal is not checked.
+        place of the first of the moves that it replaces. A long plan that becomes only a little
+        shorter is not changed. Whether the moves are legal is not checked.
         """
         for number, first in steep.items():
             self.begin(number, rules)
@@ -225,8 +226,9 @@ class _Shortening:
                 for k, entry in enumerate(self.plan)
                 for one in direct.get(k, [] if k in old else [entry])
             ]
-            efforts = zip(_effort(e.move for e in shorter), _effort(e.move for e in self.plan))
-            if any(after < (1 - LEAST_SAVED) * before for after, before in efforts):
+            pairs = zip(_effort(e.move for e in shorter), _effort(e.move for e in self.plan))
+            least = LEAST_SAVED if len(self.plan) > LONG_PLAN else 0.0
+            if direct and any(after <= (1 - least) * before for after, before in pairs):
                 self.plans[number] = shorter
                 self.changed[number] = None
 
