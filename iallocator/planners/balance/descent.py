@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BestMove", "Descent", "EveryMove", "GroupBalancer", "GroupExchange", "Repair"]
 
-SHARE_OF_GAIN = 0.9
+SHARE_OF_GAIN = 0.97
 """Moves that gain at least this share of the best one are made without a search in between."""
 
 EXCHANGES_TRIED = 24
@@ -64,7 +64,7 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
 
     With `by_value`, the move that lowers the score most for each MiB that it copies is used.
 
-    A search finds further moves that gain nearly as much on other nodes. They are made before the
+    A search finds further moves that gain almost as much on other nodes. They are made before the
     next search, if the moves before them have not made them worse. This halves the time of single
     moves. Moves as hbal chooses them, and moves by value, are searched one by one.
 
