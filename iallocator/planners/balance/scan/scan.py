@@ -26,7 +26,7 @@ from iallocator.planners.balance.scan.swaps import SwapTable
 from iallocator.tolerances import BOUND_TOLERANCE, SCORE_DECIMALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from iallocator.aliases import Floats, Truths
     from iallocator.model.instance import Instance
@@ -48,6 +48,9 @@ __all__ = ["MoveScan", "RowSearch"]
 
 FIRST_SEARCHED_MOVES = 4_000
 """The number of moves that are searched first; each further search has twice as many."""
+
+MOST_INDEPENDENT = 200
+"""The largest number of moves, best first, among which moves on different nodes are sought."""
 
 MOST_EXACT_SCORES = 32
 """The largest number of these moves that are scored exactly, to find a limit for the others."""
@@ -127,23 +130,17 @@ class RowSearch:
             measures = np.round(self._measure(scores, store.traffic_of(moves)), SCORE_DECIMALS)
             limit = min(limit, float(measures.min()))
 
-    def below(self, limit: float) -> Iterator[tuple[float, int]]:
-        """Return the scores and the positions of the moves that were searched, up to `limit`."""
-        moves, scores = self._near(limit)
-        near = scores <= limit
-        return zip(scores[near].tolist(), moves[near].tolist())
-
     def lowest(self, limit: float) -> Keyed | None:
         """Return the best move with a measure near or below `limit`; None if there is none."""
-        moves, scores = self._near(limit)
+        moves, scores = self.near(limit)
         return self.scan.lowest(self.store, moves, scores, self._measure) if moves.size else None
 
     def equals(self, limit: float) -> list[Keyed]:
         """Return all moves with the lowest measure, if it is near or below `limit`."""
-        moves, scores = self._near(limit)
+        moves, scores = self.near(limit)
         return self.scan.equals(self.store, moves, scores, self._measure) if moves.size else []
 
-    def _near(self, limit: float) -> tuple[Whole, Floats]:
+    def near(self, limit: float) -> tuple[Whole, Floats]:
         """Return the moves with a measure near or below `limit`, as positions, and their scores."""
         places: list[Whole] = [np.zeros(0, dtype=np.intp)]  # flat positions in the store
         for rows, bounds in self._looked if limit < np.inf else ():
@@ -309,18 +306,19 @@ class MoveScan:
         """
         if self._affinity is not None or self._tagged:
             return []
-        places = [
-            (score, cell, k)
-            for k, one in enumerate(self._searches)
-            for score, cell in one.below(limit)
-        ]
+        near = [one.near(limit) for one in self._searches]
+        scores = np.concatenate([[], *(some for _, some in near)])
+        cells = np.concatenate([[], *(some for some, _ in near)]).astype(np.intp)
+        of = np.repeat(np.arange(len(near)), [some.size for some, _ in near])
         used, found = set(best.nodes), []
-        for score, cell, k in sorted(places):
-            scan, store = self._searches[k].scan, self._searches[k].store
-            _, _, scored = scan.keyed(store, cell, score)
+        for k in np.argsort(scores, kind="stable")[:MOST_INDEPENDENT].tolist():
+            if scores[k] > limit:
+                break
+            search, cell = self._searches[of[k]], int(cells[k])
+            _, _, scored = search.scan.keyed(search.store, cell, float(scores[k]))
             if used.isdisjoint(scored.nodes):
                 used |= scored.nodes
-                found.append((scored, store, cell))
+                found.append((scored, search.store, cell))
         return found
 
     def scored_now(self, placed: Placed) -> ScoredMoves:
