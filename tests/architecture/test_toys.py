@@ -90,7 +90,7 @@ def test_toy_limit_equals_brute_force_on_generated_clusters(
     toy: Toy, roles: int, tmp_path: Path
 ) -> None:
     """A toy limit is enforced by requests, planners and N+1 as by brute force."""
-    every = seeds(3, 300)
+    every = seeds(6, 300)
     script = Path(limit.__file__).with_name("limit_clusters.py")
     done = run(toy.copy(tmp_path), str(script), str(roles), str(every.start), str(len(every)))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
