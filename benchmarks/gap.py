@@ -288,7 +288,8 @@ def placements(
     machines, homes:
         The nodes and the instances.
     down:
-        The offline node. No instance moves to it; instances may stay on it.
+        The offline node. No instance moves to it; instances may stay on it, but a secondary does
+        not become a primary there.
     fixed:
         Return the present placement only.
 
@@ -304,7 +305,8 @@ def placements(
     for home in homes:
         some = [home.nodes]
         if not fixed and home.template == "drbd":
-            some += [home.nodes[::-1], *((a, b) for a in up for b in up if a != b)]
+            some += [home.nodes[::-1]] if home.nodes[-1] in up else []
+            some += [(a, b) for a in up for b in up if a != b]
         elif not fixed and home.template != "plain":
             some += [(a,) for a in up]
         choices.append(list(dict.fromkeys(some)))
