@@ -39,7 +39,7 @@ BOUND = ("bound", "gap", "proved", "bound_reason")
 def test_bound_of_a_number_is_never_worse_than_the_best_number(planner: str, kind: str) -> None:
     """The bound of a counted result allows the best result, which is found by trying everything."""
     bound, known = COUNTED[planner][0], 0
-    for seed in seeds(5, 20, 3000):
+    for seed in seeds(8, 20, 3000):
         found = bound(seed, kind)
         if found is not None:
             assert found.wrong() == "", seed
@@ -178,7 +178,7 @@ def uneven(count: int = 6, **more: Any) -> Json:
 def test_bound_of_balance_is_never_above_the_lowest_score(kind: str) -> None:
     """The bound of balance never exceeds the lowest score, found by trying all placements."""
     proved = 0
-    for seed, text in clusters(kind, seeds(6, 40, 4000)):
+    for seed, text in clusters(kind, seeds(12, 40, 4000)):
         found = balance_bound(text, MODES[seed % len(MODES)])
         assert found.bound is not None
         assert found.wrong() == "", seed

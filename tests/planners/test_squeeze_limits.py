@@ -20,7 +20,7 @@ OPTIONS = ("--json", "--verify-plan", "--master-node=node1", "--target-resources
            "--minimal-resources=0")  # fmt: skip
 MIGRATION = "htools:migration:os"
 GENERATIONS = ("os:old", "os:new")
-SEEDS = seeds(7, 40)
+SEEDS = seeds(14, 40)
 
 
 def _tagged(seed: int, migration: bool = False, exclusion: bool = False) -> Json:
@@ -220,7 +220,7 @@ def _mirrored(seed: int) -> Json:
 def test_squeeze_moves_of_several_steps_keep_the_limits_at_every_step(mode: str) -> None:
     """Each step of a move of squeeze respects migration tags, also for drbd instances."""
     freed = 0
-    for seed in seeds(30, 400, 500):
+    for seed in seeds(60, 400, 500):
         plan = _squeeze(_mirrored(seed), "--drbd", f"--n1={mode}")
         freed += len(plan["switched_nodes"])
     assert freed > 40
