@@ -61,7 +61,7 @@ class _Words:
         early = query.as_secondaries.get(primary)
         if why := self._again_primary() if early is None else early.reason:
             return f"Changing secondary to new primary: {why}"
-        why = _first(self._limits.primary_failures(primary)) or query.rejections.get(primary, "")
+        why = query.rejections.get(primary) or _first(self._limits.primary_failures(primary))
         if why:
             return f"Failing over to new primary: {why}"
         why = _first(self._limits.secondary_failures(secondary, primary))

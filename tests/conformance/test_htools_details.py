@@ -988,3 +988,18 @@ def test_empty_address_of_rapi_is_no_source_as_with_the_original(words: str) -> 
     """``--master ''`` is no source of the cluster."""
     one = Case("hbal", ("-m", "", *words.split()), {"c.data": PLAIN})
     assert ours(one) == theirs(one)
+
+
+@installed
+def test_hbal_saves_the_original_cluster_without_nodes_set_offline() -> None:
+    """The file with the cluster before `hbal` does not have the effect of `-O`."""
+    node = SEVERAL.split("\n\n")[1].splitlines()[0].partition("|")[0]
+    one = Case("hbal", ("-t", "c.data", "-O", node, "-S", "saved"), {"c.data": SEVERAL})
+    assert ours(one) == theirs(one)
+
+
+@installed
+def test_migration_tags_are_named_before_limits_as_by_the_original() -> None:
+    """If a failover in an evacuation violates tags and a limit, the reason names the tags."""
+    one = case(2600311, "hail")
+    assert ours(one) == theirs(one)

@@ -231,6 +231,47 @@ def test_no_single_move_helps_after_swaps(
     assert best is None or best.score > plan.after - 1e-6
 
 
+@pytest.mark.parametrize("template", ["rbd", "drbd"])
+@pytest.mark.parametrize("seed", seeds(3, 30, 80))
+def test_independent_moves_have_exact_scores_after_one_another(seed: int, template: str) -> None:
+    """Moves of one search on different nodes have exact scores, after any number of them."""
+    problem = problem_of(template, seed, nodes=20)
+    state, scope, scan, compared = problem.state, problem.scope, problem.scan(), 0
+    best = scan.best()
+    assert best is not None
+    used, chosen = set(best.nodes), scan.independent(best, scan.score())
+    best.moves[0].apply(state)
+    scan.follow(best.nodes)
+    for placed in chosen:
+        scored = scan.scored_now(placed)
+        assert used.isdisjoint(scored.nodes)
+        used |= scored.nodes
+        scored.moves[0].apply(state)
+        scan.follow(scored.nodes)
+        assert scored.score == pytest.approx(score_of(state, scope), abs=1e-8)
+        compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("seed", seeds(2, 12, 60))
+def test_swaps_lower_the_score_by_a_share_that_grows_with_the_nodes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A swap lowers the score by 0.001 % for each node of the group."""
+    monkeypatch.setattr(compound_moves, "VISITED_CELLS", 0)  # no longer steps
+    monkeypatch.setattr(compound_moves, "MOVES_OF_FEW_STATES", 0)
+    nodes, compared = 24, 0
+    problem = problem_of("drbd", seed, nodes=nodes)
+    limits = StopCriteria(min_gain=0.0, min_gain_limit=0.0, compound=True)
+    plan = GroupBalancer(problem, limits).run()
+    scores = [plan.before, *(entry.score for entry in plan.entries)]
+    for before, first, second in zip(scores, scores[1:], scores[2:]):
+        if first > before > second:  # the two moves of a swap
+            assert before - second > before * 1e-5 * nodes * 0.999
+            compared += 1
+    assert compared > 5
+
+
 def test_lookahead_has_no_effect_and_warns() -> None:
     """`--lookahead` has no effect on the plan of balance, and prints a warning."""
     raw = as_bytes(clusters.document(clusters.Shape(4, "rbd", crowding=0.6)))

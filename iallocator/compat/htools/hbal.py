@@ -21,6 +21,7 @@ from iallocator.compat.htools.backend import (
     options_of,
     policy_text,
     save,
+    saved_text,
     scores,
     split_instances,
     write,
@@ -34,6 +35,7 @@ from iallocator.errors import say
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
 from iallocator.model.moves import DRBD_FAILOVER, REPLACE_SECONDARY
+from iallocator.model.state import State
 from iallocator.planners.eligible import movable
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.planners.result import GroupPlans
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.moves import Move
-    from iallocator.model.state import State
     from iallocator.planners.result import PlanResult
     from iallocator.sources import Source
 
@@ -96,6 +97,9 @@ def run(given: Given) -> int:
     if loud > 1:
         print(f"Loaded cluster tags: {','.join(cluster.tags)}")
         print(f"Loaded cluster ipolicy: {policy_text(source.policy)}")
+    original = ""
+    if given.save is not None:  # without the effect of -O
+        original = saved_text(source, State(cluster))
     adjust(given, cluster)
     if not cluster.instances:
         print("Cluster is empty, exiting.")
@@ -111,7 +115,7 @@ def run(given: Given) -> int:
         print(f"Note: Stripping common suffix of '{end}' from names")
     before = initial_state(given, source)
     if given.save is not None:
-        save(f"{given.save}.original", source, before)
+        write(f"{given.save}.original", original)
         say(f"The cluster state before balancing has been written to file '{given.save}.original'")
     group = group_of(cluster, given.group)
     options_of(given, own)

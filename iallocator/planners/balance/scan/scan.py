@@ -186,7 +186,7 @@ class MoveScan:
         self._affinity = affinity
         self.table = NodeTable(state, scope, fixed, centres)
         tagged = self._tagged = tags_matter(self.table)
-        self._searches: list[RowSearch] = []  # those of the last call of `best`
+        self._searches: list[RowSearch] = []  # those of `best` in the present state
         kinds: dict[tuple[bool, ...], list[Instance]] = {}
         for instance in instances:
             kinds.setdefault(InstanceBatch.kind(instance), []).append(instance)
@@ -226,6 +226,7 @@ class MoveScan:
         """
         positions = sorted({self.table.position[index] for index in nodes})
         self._changed = self._changed.union(positions)
+        self._searches = []
         self.table.refresh(positions)
         self._current = CurrentScore(self.table.totals, self._statistics, self._penalty())
 
