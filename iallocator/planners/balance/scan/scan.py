@@ -140,11 +140,18 @@ class RowSearch:
         moves, scores = self.near(limit)
         return self.scan.equals(self.store, moves, scores, self._measure) if moves.size else []
 
-    def near(self, limit: float) -> tuple[Whole, Floats]:
-        """Return the moves with a measure near or below `limit`, as positions, and their scores."""
+    def near(self, limit: float, most: int | None = None) -> tuple[Whole, Floats]:
+        """Return the moves with a measure near or below `limit`, as positions, and their scores.
+
+        `most`: how many moves are returned of those that were searched at once, those with the
+        lowest bounds; None: all.
+        """
         places: list[Whole] = [np.zeros(0, dtype=np.intp)]  # flat positions in the store
         for rows, bounds in self._looked if limit < np.inf else ():
-            row, column = np.nonzero(bounds <= self._within(limit))
+            here = np.flatnonzero(bounds <= self._within(limit))
+            if most is not None and here.size > most:
+                here = here[np.argpartition(bounds.ravel()[here], most)[:most]]
+            row, column = np.divmod(here, self.store.shape[1])
             places.append(rows[row] * self.store.shape[1] + column)
         moves = np.concatenate(places)
         return moves, self.store.rounded(moves, self._current) if moves.size else np.zeros(0)
@@ -307,7 +314,7 @@ class MoveScan:
         """
         if self._affinity is not None or self._tagged:
             return []
-        near = [one.near(limit) for one in self._searches]
+        near = [one.near(limit, MOST_INDEPENDENT) for one in self._searches]
         scores = np.concatenate([[], *(some for _, some in near)])
         cells = np.concatenate([[], *(some for some, _ in near)]).astype(np.intp)
         of = np.repeat(np.arange(len(near)), [some.size for some, _ in near])
