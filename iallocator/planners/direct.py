@@ -14,9 +14,8 @@ Cost: that of the order; then one pass over the moves of the plan for each seque
 with at most `MOST_SHORTENING_MOVES` moves in all.
 
 A plan of balance may be made in part, so its first moves should be those that help most. The search
-has chosen them so, but an instance that moves directly may help less at first. If the score of the
-search falls faster, the moves by which it falls most stay as they are, and only the others become
-fewer. If it still falls faster, its plan is kept.
+has chosen them so, but an instance that moves directly may help less at first. So the plan of the
+search is kept if its score falls faster.
 
 Algorithm of `merge_moves`, for two plans that follow each other: pass over the instances that are
 not on their last nodes, and move each instance that can move there legally now. If a pass moves
@@ -49,14 +48,13 @@ from iallocator.scoring.scalar import kernel_of
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.constraints.relations import Relations
     from iallocator.model.instance import Instance
     from iallocator.model.state import State
     from iallocator.planners.outcome import Failures
-    from iallocator.planners.plan import Plan
     from iallocator.planners.plan_limits import PlanLimits
     from iallocator.planners.result import GroupPlans
     from iallocator.planners.search import Objective
@@ -71,9 +69,6 @@ if TYPE_CHECKING:
 
 MOST_SHORTENING_MOVES = 15_000
 """The largest number of moves, over all plans tried, that `direct_moves` examines."""
-
-STEEP_SHARE = 0.9
-"""The first moves of a plan may stay as they are until the score has fallen by this share."""
 
 LONG_PLAN, LEAST_SAVED = 50, 0.2
 """A plan of balance with more moves than this is made shorter only if this share of the copied MiB,
@@ -112,16 +107,16 @@ def direct_moves(
     over:
         Returns whether time is up. The shorter plans found until then are kept.
     """
-    every = range(len(done.plans))
     work = _Shortening(done, limits, failures, over)
-    if done.keeps_n1_on_the_way and work.shorten_in_order(rules, every, 0.0):
-        slower = work.restore_faster(every)
-        work.shorten_in_order(rules, slower, STEEP_SHARE)
-        work.restore_faster(slower)
-        return work.plans if work.changed else None
+    if done.keeps_n1_on_the_way:
+        work.shorten_all(rules)
+        if not work.changed:
+            return None
+        if work.put_in_order(rules):
+            return work.plans if work.keep_faster() else None
     for each in (False, True):
         work = _Shortening(done, limits, failures, over)
-        for number in every:
+        for number in range(len(done.plans)):
             work.begin(number, rules)
             LocalSearch(
                 [_DirectWay()],
@@ -132,11 +127,11 @@ def direct_moves(
         if not work.changed:
             return None
         # It is faster to verify only the last plans
-        if work.put_in_order(rules, dict.fromkeys(work.changed, 0)) or not work.is_wrong():
+        if work.put_in_order(rules) or not work.is_wrong():
             break
-    if done.keeps_n1_on_the_way:
-        work.restore_faster(every)
-    return work.plans if work.changed else None
+    if done.keeps_n1_on_the_way and not work.keep_faster():
+        return None
+    return work.plans
 
 
 class _Shortening:
@@ -164,7 +159,6 @@ class _Shortening:
         self._keeps_on_the_way = done.keeps_n1_on_the_way
         self._tolerances: dict[int, FailureTolerance] = {}
         self.plans = [list(one.plan.entries) for one in done.plans]
-        self._plans = [one.plan for one in done.plans]
         self._found = [list(entries) for entries in self.plans]
         self.number = 0
         self.changed: dict[int, None] = {}
@@ -185,37 +179,21 @@ class _Shortening:
         soft = self._limits.of(self._groups[number]).ignore_soft_errors
         self.rules = rules.minding_soft_limits(soft).while_leaving(self._limits.power.off)
 
-    def shorten_in_order(self, rules: MoveRules, numbers: Iterable[int], share: float) -> bool:
-        """Make the plans at `numbers` shorter, and order their moves so that the score falls early.
+    def shorten_all(self, rules: MoveRules) -> None:
+        """Move every instance directly that moves several times, in all plans.
 
-        The first moves of a plan stay as they are until its score has fallen by `share` of its
-        fall. Return False, and change nothing, if the limits or N+1 allow no order.
+        A direct move takes the place of the first move of its instance. A long plan that becomes
+        only a little shorter is not changed. Whether the moves are legal is not checked.
         """
-        steep = {number: _steep_moves(self._plans[number], share) for number in numbers}
-        self._shorten(rules, steep)
-        changed = {number: first for number, first in steep.items() if number in self.changed}
-        if not changed or self.put_in_order(rules, changed):
-            return True
-        for number in changed:
-            self.plans[number] = self._found[number]
-            del self.changed[number]
-        return False
-
-    def _shorten(self, rules: MoveRules, steep: Mapping[int, int]) -> None:
-        """Move every instance directly that moves several times.
-
-        `steep`: number of a plan -> how many of its moves stay as they are. A direct move takes the
-        place of the first of the moves that it replaces. A long plan that becomes only a little
-        shorter is not changed. Whether the moves are legal is not checked.
-        """
-        for number, first in steep.items():
+        for number in range(len(self.plans)):
             self.begin(number, rules)
             direct: dict[int, Entries] = {}  # by the position of the first of the old moves
             old: set[int] = set()
-            for places in _moved_again(self.plan, first).values():
+            for places in _moved_again(self.plan).values():
                 moves = [self.plan[k].move for k in places]
+                first, last = moves[0], moves[-1]
                 ways = shortest_ways(
-                    self.before, moves[0].instance, moves[0].before, moves[-1].after, self.rules
+                    self.before, first.instance, first.before, last.after, self.rules
                 )
                 way = next((one for one in ways if _effort(one) < _effort(moves)), None)
                 if way is not None:
@@ -232,15 +210,14 @@ class _Shortening:
                 self.plans[number] = shorter
                 self.changed[number] = None
 
-    def put_in_order(self, rules: MoveRules, steep: Mapping[int, int]) -> bool:
-        """Order the moves of the plans in `steep` so that the score falls early.
+    def put_in_order(self, rules: MoveRules) -> bool:
+        """Order the moves of the changed plans so that the score falls early.
 
         Return False, and change nothing, if the limits or N+1 do not allow it, or if moves may not
-        be made in part. `rules`: the kinds of moves of all plans. `steep`: number of a plan -> how
-        many of its moves stay first.
+        be made in part. `rules`: the kinds of moves of all plans.
         """
         ordered = list(self.plans)
-        for number, first in steep.items() if self._keeps_on_the_way else ():
+        for number in self.changed if self._keeps_on_the_way else ():
             self.begin(number, rules)
             group, keeps, state = self._groups[number], lambda: True, self.before
             if self._limits.settings.plan_n1(group.index) != "off":
@@ -251,7 +228,7 @@ class _Shortening:
             )
             from iallocator.planners.steepest_order import steepest_order  # loads arrays
 
-            entries = steepest_order(problem, self.plan, keeps, self._over, first)
+            entries = steepest_order(problem, self.plan, keeps, self._over)
             if entries is None:
                 return False
             ordered[number] = entries
@@ -260,15 +237,14 @@ class _Shortening:
         self.plans = ordered
         return True
 
-    def restore_faster(self, numbers: Iterable[int]) -> list[int]:
-        """Restore those plans of the search of which the score falls faster; return their numbers.
+    def keep_faster(self) -> bool:
+        """Restore the plans of the search of which the score falls faster.
 
-        Only changed plans at `numbers` are considered. The score falls faster if the lowest score
-        so far is lower on average over the moves of the longer plan. A plan that has ended keeps
-        its score. A plan without swaps and chains is not restored.
+        Return whether a changed plan is left. The score falls faster if the lowest score so far is
+        lower on average over the moves of the longer plan. A plan that has ended keeps its score.
+        A plan without swaps and chains is not restored.
         """
-        restored: list[int] = []
-        for number in [one for one in numbers if one in self.changed]:
+        for number in list(self.changed):
             if not any(b.score > a.score for a, b in itertools.pairwise(self._found[number])):
                 continue
             found = self._lowest_scores(number, self._found[number])
@@ -277,8 +253,7 @@ class _Shortening:
             if sum(found) < sum(shorter):
                 self.plans[number] = self._found[number]
                 del self.changed[number]
-                restored.append(number)
-        return restored
+        return bool(self.changed)
 
     def _lowest_scores(self, number: int, entries: Entries) -> list[float]:
         """Return the lowest score until each move of a plan, but at least its last score."""
@@ -446,27 +421,13 @@ class _DirectWay(Neighbourhood[_Shortening, _ShorterPlan]):
                         ]
 
 
-def _steep_moves(plan: Plan, share: float) -> int:
-    """Return after how many moves of `plan` its score has fallen by `share` of its whole fall.
-
-    0 if the score does not fall. The number does not divide the moves of a colocation group.
-    """
-    if not share:
-        return 0
-    limit = plan.after + (1 - share) * (plan.before - plan.after)
-    ends = ends_of_colocation_groups(plan.entries)
-    falls = enumerate(zip(plan.entries, ends), 1) if plan.after < plan.before else ()
-    return next((k for k, (entry, last) in falls if last and entry.score <= limit), 0)
-
-
-def _moved_again(plan: Entries, start: int = 0) -> dict[str, list[int]]:
+def _moved_again(plan: Entries) -> dict[str, list[int]]:
     """Return for each instance that moves several times the positions of its moves in `plan`.
 
-    Only moves from position `start` on are returned. Instances that move together with their
-    colocation group are left out.
+    Instances that move together with their colocation group are left out.
     """
     own: dict[str, list[int]] = {}
-    for k, entry in list(enumerate(plan))[start:]:
+    for k, entry in enumerate(plan):
         own.setdefault(entry.move.instance.name, []).append(k)
     return {
         name: places

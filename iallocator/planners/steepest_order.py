@@ -64,13 +64,12 @@ def steepest_order(
     entries: Sequence[PlanEntry],
     keeps_n1: Callable[[], bool],
     over: Callable[[], bool],
-    kept: int = 0,
 ) -> list[PlanEntry] | None:
     """Return `entries` in an order in which each move lowers the score as much as possible.
 
     None if the limits reject many moves, or all that are left, or if `over` returns that time is
-    up. The first `kept` moves, and the moves up to the last one that satisfies a hard constraint,
-    stay first. The moves of a colocation group stay together.
+    up. The moves up to the last one that satisfies a hard constraint stay first. The moves of a
+    colocation group stay together.
 
     Parameters
     ----------
@@ -82,10 +81,8 @@ def steepest_order(
         Returns whether N+1 allows the present state of `problem` between two moves.
     over:
         Returns whether time is up.
-    kept:
-        How many moves stay first; they do not divide a colocation group.
     """
-    fixed = max([kept, *(k + 1 for k, entry in enumerate(entries) if entry.repairs)])
+    fixed = 1 + max((k for k, entry in enumerate(entries) if entry.repairs), default=-1)
     made = list(entries[:fixed])
     units: list[Unit] = [[]]
     for entry, last in zip(entries[fixed:], ends_of_colocation_groups(entries[fixed:])):
