@@ -65,8 +65,8 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
     With `by_value`, the move that lowers the score most for each MiB that it copies is used.
 
     A search finds further moves that gain almost as much on other nodes. They are made before the
-    next search, if the moves before them have not made them worse. This halves the time of single
-    moves. Moves as hbal chooses them, and moves by value, are searched one by one.
+    next search, if the moves before them have not made them worse. This nearly halves the time of
+    single moves. With hbal's moves, moves by value, or colocation groups, each move is searched.
 
     Attributes
     ----------
@@ -106,6 +106,7 @@ class BestMove(Neighbourhood[PlanBuilder, Step]):
         return self._step(state, chosen)
 
     def _step(self, state: PlanBuilder, chosen: ScoredMoves) -> Step:
+        """Return the step of `chosen`, and note after how many moves further ones may follow it."""
         self._moves_then = len(state.plan.entries) + 1
         return Step(chosen)
 
