@@ -662,18 +662,23 @@ class FailureTolerance:
         After each placement, the caller must call `placed`.
         """
         self._asked += 1
-        if len(nodes) == 1 and self._counts():
+        if len(nodes) == 1 and self.counts():
             counting, exact = self._counting(), self.rules.exact
             counted = (counting.tolerates if exact else counting.allows)(instance, nodes[0])
             if counted or (counted is False and not exact):
                 return counted
         return self.allows(Move(instance, (), nodes))
 
+    def counts(self) -> bool:
+        """Return whether counting is loaded, or is worth loading."""
+        loaded = self._counted is not None or "numpy" in sys.modules
+        return loaded or self._asked > FEW_PLACEMENTS
+
     def certainly_rejects(self, instance: Instance, node: int) -> bool:
         """Return whether `node` certainly rejects a new `instance`, and every larger one."""
         return (
             self.rules.requires_all
-            and self._counts()
+            and self.counts()
             and self._counting().certainly_lost(instance, node)
         )
 
@@ -692,7 +697,7 @@ class FailureTolerance:
 
         The instances are of one template.
         """
-        if not self.rules.exact:
+        if not self.rules.exact and self.counts():
             self._counting().prepare(instances)
 
     def headroom(self, instance: Instance, groups: Sequence[int]) -> int:
@@ -720,11 +725,6 @@ class FailureTolerance:
             self._counted = None
         elif self._counted is not None:
             self._counted.placed(arrivals)
-
-    def _counts(self) -> bool:
-        """Return whether counting is loaded, or is worth loading."""
-        loaded = self._counted is not None or "numpy" in sys.modules
-        return loaded or self._asked > FEW_PLACEMENTS
 
     def _counting(self) -> CountedTolerance:
         if self._counted is None:

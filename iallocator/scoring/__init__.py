@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iallocator.scoring.array_candidates import Reservations
     from iallocator.scoring.arrays import ArrayKernel
     from iallocator.scoring.candidates import Candidates
-    from iallocator.scoring.scalar import ScalarKernel
+    from iallocator.scoring.scalar import EarlierNodes, ScalarKernel
 
     class Kernel(Protocol):
         """The interface of the scalar and the array kernel, which score candidates and test their
@@ -132,12 +132,11 @@ class Kernels:
         self.many = False
         self._matrix: Floats | None = None
         self._reservations: tuple[State, Reservations] | None = None
+        self._nodes: tuple[State, EarlierNodes] | None = None
 
     def checker(self, state: State) -> ScalarKernel:
         """Return a kernel that tests limits of single nodes in `state`, without a score."""
-        from iallocator.scoring.scalar import ScalarKernel
-
-        return ScalarKernel(state, (), self.fixed)
+        return self._scalar(state, ())
 
     def matrix(self) -> Floats:
         """Return the capacities of all nodes as an array: capacities × nodes."""
@@ -151,9 +150,7 @@ class Kernels:
         """Return a kernel for `state`, with statistics over the nodes in `scope`."""
         if self.arrays:
             return self.make_array(state, scope)
-        from iallocator.scoring.scalar import ScalarKernel
-
-        return ScalarKernel(state, scope, self.fixed)
+        return self._scalar(state, scope)
 
     def make_array(self, state: State, scope: Sequence[int]) -> ArrayKernel:
         """Return an array kernel for `state`, even if a scalar kernel is faster."""
@@ -163,3 +160,11 @@ class Kernels:
         if self._reservations is None or self._reservations[0] is not state:
             self._reservations = state, Reservations()  # kept from one kernel to the next
         return ArrayKernel(state, scope, self.matrix(), self._reservations[1])
+
+    def _scalar(self, state: State, scope: Sequence[int]) -> ScalarKernel:
+        """Return a scalar kernel; what it computes about nodes is kept for the next one."""
+        from iallocator.scoring.scalar import ScalarKernel
+
+        if self._nodes is None or self._nodes[0] is not state:
+            self._nodes = state, ({}, {})
+        return ScalarKernel(state, scope, self.fixed, self._nodes[1])

@@ -34,8 +34,8 @@ EVERY, EVERY_SEED = 4, 100
 PREFIX = "zq0"
 """Prefix of every name in a renamed document, which no other name has."""
 
-RUN = re.compile(rb'"run": ?"[^"]*"')
-"""The name of an execution in a document, which contains the time and random digits."""
+RUN = re.compile(rb'"run": ?"[^"]*"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+')
+"""The name of an execution, or of a repair in a tag: they contain the time and random digits."""
 
 TABLES = ("nodes", "nodegroups", "instances")
 

@@ -420,6 +420,10 @@ class _Tiers:
         steps = 0  # the number of sizes in a row that had to be checked one by one
         while current is not None and current.smaller(reason) is not None:
             check()
+            key = current.amounts(), reason
+            if key in self._leaps:
+                fitting = self._leaps[key]
+                break
             if steps:
                 self._rejections.foresee(current, reason, steps, every=True)
             failures = self._rejections.of(current, every=True)
@@ -427,12 +431,11 @@ class _Tiers:
                 fitting = current
             if not (failures and failures.get(reason)):
                 break
-            key = current.amounts(), reason
-            if key in self._leaps:
-                fitting = self._leaps[key]
-                break
             passed.append(key)
-            alike = self._rejections.alike(current, reason, every=True)
+            below = current.smaller(reason)
+            alike = 0
+            if below is not None and (below.amounts(), reason) not in self._leaps:
+                alike = self._rejections.alike(current, reason, every=True)
             steps = 0 if alike else steps + 1
             current = current.smaller(reason, alike + 1)
         self._leaps.update(dict.fromkeys(passed, fitting))

@@ -195,8 +195,8 @@ class GroupTolerances:
         modes = {self._of[group] for group in groups}
         if instance.required_nodes > 1 or len(modes) > 1:
             return False
-        strict = all(one.rules.strict and not one.rules.exact for one in modes)
-        return strict and all(self.checked(instance, group, every) for group in groups)
+        useful = all(one.rules.strict and not one.rules.exact and one.counts() for one in modes)
+        return useful and all(self.checked(instance, group, every) for group in groups)
 
     def rejected_down(self, instances: Sequence[Instance], nodes: Sequence[int]) -> int:
         """Return how many instances at the start of `instances` N+1 certainly rejects on all

@@ -436,7 +436,7 @@ class CapacityState:
             yield self._limits_of[group.index], nodes, recorded.get(group.index)
 
     def open_nodes(self, instance: Instance) -> Iterator[tuple[Group, list[int]]]:
-        """XX"""
+        """Yield each group with a policy that allows `instance`, and its nodes that may take it."""
         for group, nodes in self.groups:
             rejected = self._rejected(group, instance)
             taking = [node for node in nodes if node not in rejected]
