@@ -178,3 +178,20 @@ def test_single_moves_into_a_dead_end_do_not_end_the_search(
     plan, _ = gap.planned(text, compound=True, min_gain=0.0)
     assert plan.after == pytest.approx(reachable, abs=1e-5)
     assert single.after > reachable + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "mode"), [("drbd", 46, "no-worse"), ("mixed", 80, "no-new")]
+)
+def test_a_plan_that_n1_cuts_is_made_again_even_if_another_one_is_whole(
+    kind: str, seed: int, mode: str
+) -> None:
+    """If N+1 cuts the plan that places all instances anew, it is made again with checks of N+1.
+
+    Single moves lead to a plan that N+1 allows as a whole, but that ends with a higher score.
+    """
+    machines, homes, down = gap.fails(seed, kind)
+    best = gap.reachable(machines, homes, down, mode)
+    plan, _ = gap.planned(gap.as_text(machines, homes, down), mode, compound=True, min_gain=0.0)
+    assert best is not None
+    assert plan.after < best + EQUAL

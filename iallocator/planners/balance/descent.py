@@ -458,14 +458,14 @@ class GroupBalancer:
             best.reason += RESCUED
 
     def _searched(self, guard: Guard | None, by_value: bool) -> tuple[Plan, bool]:
-        """Return the plan of a search, cut where N+1 requires it, and whether it is uncut.
+        """Return the best plan of a search, cut where N+1 requires it, and whether none is cut.
 
         A small cluster is searched twice, because single moves can lead to a placement that no
         further move improves. The second search begins with a step that may place all instances
         anew. If the run must end, the moves found so far are the plan.
         """
         plans: list[Plan] = []
-        shortened: list[Plan] = []
+        shortened = False
         descent: Descent | None = None
         for anew in (False, True):
             if descent is not None and not (descent.can_begin_anew and descent.plan.entries):
@@ -478,11 +478,10 @@ class GroupBalancer:
             plan = descent.run()
             whole = len(plan.entries)
             keep_n1(self._problem, plan)
-            if len(plan.entries) < whole:
-                shortened.append(plan)
+            shortened |= len(plan.entries) < whole
         best = min(plans, key=self._rank)
         self._plans[-len(plans) :] = [best]
-        return best, best not in shortened
+        return best, not shortened
 
     def _rank(self, plan: Plan) -> tuple[int, int, bool, float]:
         """Return the sort key of a plan; lower is better.

@@ -70,7 +70,7 @@ MOST_CHECKED_PLACEMENTS = 1000
 MOST_TARGETS = 200
 """The largest number of placements, accepted by N+1, to which moves are searched."""
 
-MOST_SEARCH_STATES = 40
+MOST_SEARCH_STATES = 400
 """The number of states that a search for moves visits; four times as many without `parking`."""
 
 MOST_SWAPPED_TRIES = 3
