@@ -654,6 +654,14 @@ class FailureTolerance:
         assert self._comparison is not None
         return self._comparison
 
+    def release(self) -> None:
+        """Forget what `measure` has measured, so that the memory of this object can be freed.
+
+        The comparison refers to this object. Without the collector of cyclic garbage, which is off
+        while planners run, both would stay in memory.
+        """
+        self._comparison = None
+
     # The headroom for equal instances
 
     def accepts(self, instance: Instance, nodes: Nodes) -> bool:

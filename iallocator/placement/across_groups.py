@@ -59,8 +59,8 @@ class AcrossGroups:
     """
 
     __slots__ = (
-        "_closed", "_exclusive", "_kernel", "_nodes", "_reachable", "context", "offers",
-        "shares_rankings",
+        "_closed", "_distinct", "_exclusive", "_kernel", "_nodes", "_reachable", "context",
+        "offers", "shares_rankings",
     )  # fmt: skip
 
     def __init__(self, context: Context) -> None:
@@ -69,6 +69,7 @@ class AcrossGroups:
         self._kernel: Kernel | None = None
         self._nodes: dict[tuple[object, ...], list[int]] = {}
         self._reachable: dict[tuple[object, ...], frozenset[int]] = {}
+        self._distinct: dict[frozenset[int], frozenset[int]] = {}
         self._exclusive = any(group.exclusive for group in context.cluster.groups)
         self._closed: dict[tuple[object, ...], dict[int, str]] = {}
         self.offers: RankedGroups | None = None
@@ -213,6 +214,7 @@ class AcrossGroups:
         if reachable is None:
             nodes = self._online(instance, self.open(instance, groups))
             reachable = frozenset(nodes).difference(self._unfit(instance, nodes))
+            reachable = self._distinct.setdefault(reachable, reachable)  # most are equal
             self._reachable[key] = reachable
         return reachable
 

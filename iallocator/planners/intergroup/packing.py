@@ -14,6 +14,7 @@ exactly (`iallocator.packing.fill_exactly`).
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from heapq import nsmallest
 from itertools import islice
 
@@ -36,7 +37,7 @@ from iallocator.planners.node_orders import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iallocator.aliases import Nodes
     from iallocator.model.cluster import Group
@@ -300,13 +301,23 @@ def _only_failovers(state: State, group: Group) -> bool:
     return True
 
 
-def _measured(mover: Mover, group: Group) -> FailureTolerance:
-    """Return the failures of `group`, measured in the present state."""
+@contextmanager
+def _measured(mover: Mover, groups: Iterable[Group]) -> Iterator[list[FailureTolerance]]:
+    """Yield the failures of each of `groups`, measured in the present state.
+
+    Their memory is freed afterwards.
+    """
     context = mover.context
-    rules = plan_rules(context.evaluator(group).rules.mode, context.affinity.relations)
-    failures = FailureTolerance(context.state, rules, group=group)
-    failures.measure()
-    return failures
+    measured: list[FailureTolerance] = []
+    try:
+        for group in groups:
+            rules = plan_rules(context.evaluator(group).rules.mode, context.affinity.relations)
+            measured.append(FailureTolerance(context.state, rules, group=group))
+            measured[-1].measure()
+        yield measured
+    finally:
+        for one in measured:
+            one.release()
 
 
 def _reserve_first(
@@ -328,17 +339,17 @@ def _reserve_first(
         return None
     if not all(_only_failovers(state, group) for group in groups.values()):
         return None
-    before = [_measured(mover, group) for group in groups.values()]
-    lost = frozenset[int]()
-    if not rules[0].exact:
-        tolerated = [one for all_of in before for one in all_of.tolerated(all_of.failing())]
-        kept = {node for failure in tolerated for node in failure}
-        lost = frozenset(node for group in groups.values() for node in group.nodes) - kept
-    for order in _reserve_orders(mover, instances, targets, lost):
-        with state.trial():
-            made = _Placing(mover, targets, order).place_all(instances)
-            if made is not None:
-                return None if any(one.comparison.broken(ENTERED) for one in before) else made
+    with _measured(mover, groups.values()) as before:
+        lost = frozenset[int]()
+        if not rules[0].exact:
+            tolerated = [one for all_of in before for one in all_of.tolerated(all_of.failing())]
+            kept = {node for failure in tolerated for node in failure}
+            lost = frozenset(node for group in groups.values() for node in group.nodes) - kept
+        for order in _reserve_orders(mover, instances, targets, lost):
+            with state.trial():
+                made = _Placing(mover, targets, order).place_all(instances)
+                if made is not None:
+                    return None if any(one.comparison.broken(ENTERED) for one in before) else made
     return None
 
 
@@ -373,8 +384,8 @@ def _failover_safe(
     context = mover.context
     state = context.state
     plans: dict[int, FailoverPlan] = {}
-    before: list[FailureTolerance] = []
-    for group in {group.index: group for one in instances for group in targets(one)}.values():
+    groups = {group.index: group for one in instances for group in targets(one)}
+    for group in groups.values():
         rules = context.evaluator(group).rules
         own = None
         if rules.exact and not rules.movers_stay:
@@ -382,8 +393,7 @@ def _failover_safe(
         if own is None:
             return None
         plans[group.index] = own
-        before.append(_measured(mover, group))
-    with state.trial():
+    with _measured(mover, groups.values()) as before, state.trial():
         made = _Placing(mover, targets, FailoverSafe(state, plans)).place_all(instances)
         if made is not None and any(one.comparison.broken(ENTERED) for one in before):
             return None  # an exact search was given up
