@@ -265,14 +265,16 @@ def reachable(
                 state.remove(instance, old)
             for instance, new in zip(movable, here):
                 state.place(instance, new)
-            if tolerance is None:
-                key = 0, False, score_of(state, scope)
-                best = key if best is None else min(best, key)
-            elif here != start and not passing.keeps():
-                continue
-            elif here == start or not tolerance.comparison.broken(rescues=True):
-                offline, lost = tolerance.comparison.still_offline(), tolerance.comparison.broken()
-                key = offline, here != start and bool(lost), score_of(state, scope)
+            offline, lost, allows_end = 0, False, True
+            if tolerance is not None:
+                if here != start and not passing.keeps():
+                    continue
+                offline = tolerance.comparison.still_offline()
+                if here != start:
+                    allows_end = not tolerance.comparison.broken(rescues=True)
+                    lost = bool(tolerance.comparison.broken())
+            if allows_end:
+                key = offline, lost, score_of(state, scope)
                 best = key if best is None else min(best, key)
             for k, instance in enumerate(movable):
                 for kind in MOVE_KINDS:
