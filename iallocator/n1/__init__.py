@@ -71,38 +71,45 @@ PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
 
 
 def sum_of_shares(
-    closing: Iterable[tuple[float, float]], memory_budget: float, disk_budget: float
+    closing: Iterable[tuple[float, float, float]],
+    memory_budget: float,
+    disk_budget: float,
+    spindle_budget: float = 0,
 ) -> tuple[int, float]:
-    """Return whether some target stays open, wherever two budgets are used, and the spare memory.
+    """Return whether some target stays open, wherever the budgets are used, and the spare memory.
 
-    A target is a node that can restart instances. It is closed if it lacks the memory, or the disk,
-    for one more instance. The first result is `PROVED_SAFE` if the budgets certainly cannot close
-    all targets, else `UNPROVED`. The spare memory is infinite if the budgets cannot close all
-    targets even after two of them are closed; else -1, or 0 with `UNPROVED`.
+    A target is a node that can restart instances. It is closed if it lacks the memory, the disk or
+    the spindles for one more instance. The first result is `PROVED_SAFE` if the budgets certainly
+    cannot close all targets, else `UNPROVED`. The spare memory is infinite if the budgets cannot
+    close all targets even after two of them are closed; else -1, or 0 with `UNPROVED`.
 
     Parameters
     ----------
     closing:
-        For each target, the MiB of memory, and the MiB of disk, either of which closes it.
-    memory_budget, disk_budget:
-        The MiB of memory, and of disk, that the instances restarted before use.
+        For each target, the MiB of memory, the MiB of disk, and the spindles, each of which closes
+        it; infinite where storage is not exclusive.
+    memory_budget, disk_budget, spindle_budget:
+        The MiB of memory, the MiB of disk, and the spindles that the instances restarted before
+        use.
     """
     first = second = others = 0.0  # the two largest shares, and the sum of the others
-    for memory, disk in closing:
-        if memory <= 0 or disk <= 0:
+    most = 3 if spindle_budget else 2  # the budgets that can close targets
+    for memory, disk, spindles in closing:
+        if memory <= 0 or disk <= 0 or spindles <= 0:
             continue  # the target is closed already
         share = min(
             memory / memory_budget if memory_budget else inf,
             disk / disk_budget if disk_budget else inf,
+            spindles / spindle_budget if spindle_budget else inf,
         )
         if share > second:
             others += second
             first, second = (share, first) if share > first else (first, share)
         else:
             others += share
-        if others > 2:  # no share is negative
+        if others > most:  # no share is negative
             return PROVED_SAFE, inf
-    return (PROVED_SAFE, -1) if first + second + others > 2 else (UNPROVED, 0)
+    return (PROVED_SAFE, -1) if first + second + others > most else (UNPROVED, 0)
 
 
 ONLY_LEFT, MOVED_WITHIN, ENTERED = range(3)

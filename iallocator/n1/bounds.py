@@ -8,11 +8,14 @@ instance can be restarted, in whatever order and wherever the earlier ones resta
 instance must be checked: with x smaller by one, the sum rises by the number of targets that could
 hold x, and the memory of the earlier instances by one.
 
+Each earlier instance closes one target at most. So an instance can also be restarted if more
+targets can hold it than there are earlier instances.
+
 Plain instances need disk as well: a target is closed to an instance by memory or by disk. To close
 a target, earlier instances use there a share of the memory of all earlier instances, or a share of
 their disk. If the smaller of the two shares, added over all targets, is more than two, they cannot
 close all targets. If this holds even without the two largest shares, a new instance that fills two
-nodes cannot make the failure intolerable.
+nodes cannot make the failure intolerable. With exclusive storage, spindles are a third resource.
 
 If several nodes fail together, the instances of each of their groups are restarted on the other
 nodes of that group. An instance with both nodes among the failed ones cannot be restarted.
@@ -30,9 +33,9 @@ from math import inf
 
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import other_limits
-from iallocator.model.columns import DISK, MEMORY
+from iallocator.model.columns import DISK, FREE_SPINDLES, MEMORY
 from iallocator.model.state import derived
-from iallocator.n1 import PROVED_LOST, PROVED_SAFE, SUMMED_LIMITS, UNPROVED, sum_of_shares
+from iallocator.n1 import PACKED_LIMITS, PROVED_LOST, PROVED_SAFE, UNPROVED, sum_of_shares
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +60,7 @@ __all__ = [
     "check_bounds",
     "check_movers",
     "demand_of",
+    "failovers_succeed",
     "known_demand",
 ]
 
@@ -78,13 +82,20 @@ class Demand:
     plain, plain_disk, largest_disk:
         The number of instances with local disks that need a new node, their MiB of disk, and the
         MiB of the largest of them.
+    spindles, most_spindles:
+        The spindles that all instances that need a new node use on nodes with exclusive storage,
+        and the largest number of one of them; `spindles` is None if no node of the group has such
+        storage.
+    exclusive:
+        Whether one of the failed nodes, or of the secondaries in `failovers`, has exclusive
+        storage, so that its free spindles can prevent failovers with ``strict``.
     single:
         Whether a drbd primary certainly cannot be restarted: it has no secondary, or its secondary
         fails at the same time, or lacks a migration tag.
     intricate:
-        Whether only the simulation decides: nodes have other limits than memory, disk and pools,
-        the policy rejects an instance that must be created anew, or the new instance counts as its
-        namesake.
+        Whether only the simulation decides: nodes have other limits than memory, disk, pools and
+        spindles, the policy rejects an instance that must be created anew, spindles that limit
+        instances are unknown, or the new instance counts as its namesake.
     movers, recreated:
         How many instances need a new node, and how many of them are created anew.
     shares:
@@ -93,11 +104,13 @@ class Demand:
     """
 
     __slots__ = (
+        "exclusive",
         "failovers",
         "group",
         "intricate",
         "largest",
         "largest_disk",
+        "most_spindles",
         "moved",
         "movers",
         "parts",
@@ -106,6 +119,7 @@ class Demand:
         "recreated",
         "shares",
         "single",
+        "spindles",
     )  # fmt: skip
 
     def __init__(self, group: Group) -> None:
@@ -119,6 +133,9 @@ class Demand:
         self.recreated = 0
         self.plain_disk = 0
         self.largest_disk = 0
+        self.spindles: int | None = 0 if group.exclusive else None
+        self.most_spindles = 0
+        self.exclusive = False
         self.single = False
         self.intricate = False
         self.shares: list[Share] | None = None
@@ -141,6 +158,9 @@ class Demand:
         self.moved += memory
         self.largest = max(self.largest, memory)
         self.recreated += recreated
+        if self.spindles is not None:
+            self.spindles += instance.own_spindles
+            self.most_spindles = max(self.most_spindles, instance.own_spindles)
         if instance.local:
             self.plain += 1
             self.plain_disk += instance.disk
@@ -155,6 +175,9 @@ class Demand:
         self.plain += other.plain
         self.plain_disk += other.plain_disk
         self.largest_disk = max(self.largest_disk, other.largest_disk)
+        if self.spindles is not None:
+            self.spindles += other.spindles or 0
+            self.most_spindles = max(self.most_spindles, other.most_spindles)
 
     def add_unit(self, members: Sequence[Instance]) -> None:
         """Add the requirement that `members` restart on one node. Each member must have been added
@@ -167,6 +190,7 @@ class Demand:
         self.largest = max(self.largest, memory)
         disk = sum(one.disk for one in here if one.local)
         self.largest_disk = max(self.largest_disk, disk)
+        self.most_spindles = max(self.most_spindles, sum(one.own_spindles for one in here))
         self.intricate |= any(one.restricted for one in here)
 
 
@@ -195,8 +219,10 @@ def demand_of(state: State, failure: Failure, rules: Rules) -> Demand:
     for group, nodes in by_group.items():
         if state.access is not None:
             _split(state, nodes, parts[group])
-        whole.group, whole.shares = group, parts[group].shares
-        whole.intricate |= parts[group].intricate
+        part = parts[group]
+        whole.group, whole.shares = group, part.shares
+        whole.spindles, whole.most_spindles = part.spindles, part.most_spindles
+        whole.intricate |= part.intricate
     if len(parts) > 1:
         whole.parts = list(parts.values())
     return whole
@@ -205,12 +231,14 @@ def demand_of(state: State, failure: Failure, rules: Rules) -> Demand:
 def _demand_of_node(state: State, node: int, rules: Rules) -> Demand:
     group = state.cluster.nodes[node].group
     demand = Demand(group)
-    demand.intricate = bool(other_limits(group, *SUMMED_LIMITS))
+    demand.intricate = bool(other_limits(group, *PACKED_LIMITS))
+    kinds = (False, True) if group.exclusive else (False,)  # of nodes, by their storage
     if rules.namesake is not None and rules.namesake.nodes[0] == node:
         demand.intricate = True
         demand.movers = 1
         return demand
     units: dict[tuple[Sequence[str], bool], list[Instance]] = {}
+    unstated: list[Instance] = []  # those that do not state their spindles
     for instance in state.primaries[node].values():
         nodes = state.where[instance.name]
         if nodes[0] != node:  # about to leave
@@ -218,16 +246,34 @@ def _demand_of_node(state: State, node: int, rules: Rules) -> Demand:
             demand.movers += rules.strict
             continue
         recreated = rules.recreates(instance)
-        if recreated and entry_rejection(group, instance):
+        if recreated and any(entry_rejection(group, instance, kind) for kind in kinds):
             demand.intricate = True
+        if instance.spindles is None and not instance.forthcoming:
+            unstated.append(instance)
         demand.add(instance, nodes[1] if len(nodes) > 1 else None, recreated)
         if instance.name in rules.units and not instance.needs_secondary:
             units.setdefault((rules.units[instance.name], recreated), []).append(instance)
     for unit in units.values():
         demand.add_unit(unit)
+    if demand.plain and group.exclusive:
+        demand.intricate |= any(one.local or one.hides_spindles for one in unstated)
+    if rules.strict and demand.failovers:
+        demand.exclusive = any(
+            state.cluster.nodes[i].exclusive_storage for i in (node, *demand.failovers)
+        )
+        if demand.exclusive:
+            demand.intricate |= any(one.needs_secondary for one in unstated)
     if state.access is not None and demand.movers:
         _split(state, (node,), demand)
     return demand
+
+
+def failovers_succeed(state: State, failure: Failure, rules: Rules) -> bool:
+    """Return whether sums prove that all drbd primaries of `failure` can fail over."""
+    demand = demand_of(state, failure, rules)
+    if demand.single or demand.intricate:
+        return False
+    return not _failovers_fail(state, failure, demand, rules)
 
 
 def known_demand(state: State, failure: Failure, rules: Rules, known: Demands) -> Demand:
@@ -254,7 +300,7 @@ def _split(state: State, nodes: Iterable[int], demand: Demand) -> None:
     from iallocator.n1.pools import shares_of
 
     demand.shares = shares_of(state.cluster, movers)
-    demand.intricate |= demand.shares is None
+    demand.intricate |= demand.shares is None or (demand.spindles is not None and demand.plain > 0)
 
 
 class TargetCapacity:
@@ -371,8 +417,9 @@ def check_bounds(
 
     The first result is `PROVED_SAFE`, `PROVED_LOST` or `UNPROVED`. The spare memory is the number
     of MiB that any single target can lose while all instances that need a new node can still be
-    placed. If instances need disk as well, the number is infinite or -1; see `sum_of_shares`. The
-    memory for failovers to secondaries is not part of it.
+    placed. If instances need disk as well, the number is infinite or -1; see `sum_of_shares`. It is
+    -1 if failovers depend on free spindles. The memory for failovers to secondaries is not part of
+    it.
 
     Cost: O(n) for *n* targets, if an instance needs a new node; O(log n) with `capacities`, which
     must be of the same state.
@@ -381,16 +428,16 @@ def check_bounds(
         return PROVED_LOST, 0
     if demand.intricate and (demand.movers or demand.failovers):
         return UNPROVED, 0
-    if not demand.movers:
-        return PROVED_SAFE, inf
     failovers = demand.failovers
-    if not demand.parts:
-        return check_movers(state, failure, demand, failovers, rules, capacities)
     results = [
-        check_movers(state, failure, part, failovers, rules, capacities) for part in demand.parts
+        check_movers(state, failure, part, failovers, rules, capacities)
+        for part in demand.parts or (demand,)
+        if part.movers
     ]
-    kind = max(kind for kind, _ in results)
-    return kind, min(spare for _, spare in results) if kind == PROVED_SAFE else 0
+    kind = max((kind for kind, _ in results), default=PROVED_SAFE)
+    if kind != PROVED_SAFE:
+        return kind, 0
+    return kind, -1 if demand.exclusive else min((spare for _, spare in results), default=inf)
 
 
 def check_movers(
@@ -433,19 +480,30 @@ def check_movers(
         closing = sum([c - need + 1 for c in free if c >= need])
     if need > largest or total < demand.moved:
         return PROVED_LOST, 0
-    if demand.plain:  # each target is closed by memory or by disk
-        memory, disk, size = state.columns[MEMORY], state.columns[DISK], demand.largest_disk
-        return sum_of_shares(
-            (
-                (memory[t] - failovers.get(t, 0) - need, disk[t] - size)
-                for t in targets
-                if t not in failure
-            ),
-            demand.moved - need,
-            demand.plain_disk - size,
-        )
     spare = closing - (demand.moved - need) - 1
-    return (UNPROVED, 0) if spare < 0 else (PROVED_SAFE, spare)
+    if spare >= 0 and not demand.plain:
+        return PROVED_SAFE, spare
+    outside = [t for t in targets if t not in failure]
+    closes = [(state.columns[MEMORY][t] - failovers.get(t, 0) - need, inf, inf) for t in outside]
+    if demand.plain:
+        disk, size, most = state.columns[DISK], demand.largest_disk, demand.most_spindles
+        closes = [
+            (memory, disk[t] - size, _free_spindles(state, t) - most + 1)
+            for t, (memory, _, _) in zip(outside, closes)
+        ]
+        budgets = demand.moved - need, demand.plain_disk - size, (demand.spindles or 0) - most
+        kind, spare = sum_of_shares(closes, *budgets)
+        if kind == PROVED_SAFE:
+            return kind, spare
+    # Each of the other instances closes one target at most
+    able = sum(min(amounts) > 0 for amounts in closes)
+    return (PROVED_SAFE, -1) if able >= demand.movers else (UNPROVED, 0)
+
+
+def _free_spindles(state: State, index: int) -> float:
+    """Return the free spindles of a node; infinite if its storage is not exclusive."""
+    exclusive = state.cluster.nodes[index].exclusive_storage
+    return state.columns[FREE_SPINDLES][index] if exclusive else inf
 
 
 def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules) -> bool:
@@ -457,6 +515,10 @@ def _failovers_fail(state: State, failure: Failure, demand: Demand, rules: Rules
     columns = state.columns
     if any(columns[MEMORY][index] <= more for index, more in demand.failovers.items()):
         return True
+    if demand.exclusive:
+        places = (*failure, *demand.failovers)
+        if any(_free_spindles(state, index) < 0 for index in places):
+            return True
     if not rules.strict:
         return not all(state.cluster.nodes[s].online for s in demand.failovers)
     node = failure[0]

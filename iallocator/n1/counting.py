@@ -134,7 +134,7 @@ class GroupCounting:
         if instance.draws:
             return False  # the free space of a storage pool may decide
         recreated = self._rules.recreates(instance)
-        if self.group.exclusive and (instance.local or instance.spindles_anywhere or recreated):
+        if self.group.exclusive and (instance.local or instance.hides_spindles or recreated):
             return False  # spindles may decide
         return not (recreated and entry_rejection(self.group, instance))
 

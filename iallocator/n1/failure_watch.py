@@ -251,9 +251,9 @@ class FailureWatch:
             again |= self._unbounded.union(self._spare.outdated(0))
             again |= {one for index in changed for one in self._of_node.get(index, ())}
             self._evaluate(again, rules, demands)
-            for index in self._sources:
-                self._memory.setdefault(index, state.columns[MEMORY][index])
-                self._stamps.setdefault(index, state.stamps[index])
+            for index in self._sources.keys() - self._stamps.keys():
+                self._memory[index] = state.columns[MEMORY][index]
+                self._stamps[index] = state.stamps[index]
             self._stamps |= {index: state.stamps[index] for index in changed}
         return True
 
@@ -315,6 +315,8 @@ class FailureWatch:
             group = state.cluster.nodes[node].group
             if rules.strict or demand.intricate or demand.single or demand.failovers:
                 return False
+            if demand.spindles is not None:
+                return False
             if demand.shares is not None or instance.restricted or instance.name in rules.units:
                 return False
             if demand.parts or demand.group is not group:
@@ -328,7 +330,7 @@ class FailureWatch:
             size = max(demand.largest_disk, instance.disk)
             memory, disk = state.columns[MEMORY], state.columns[DISK]
             kind, _ = sum_of_shares(
-                ((memory[t] - need, disk[t] - size) for t in targets if t not in failure),
+                ((memory[t] - need, disk[t] - size, inf) for t in targets if t not in failure),
                 demand.moved + instance.memory - need,
                 demand.plain_disk + instance.disk - size,
             )

@@ -155,7 +155,7 @@ def check_shares(
                 free = {t: state.access.free[t].get(share.pool, inf) for t in own}
             kind, left = sum_of_shares(
                 (
-                    (memory[t] - failovers.get(t, 0) - need, free[t] - share.largest_space)
+                    (memory[t] - failovers.get(t, 0) - need, free[t] - share.largest_space, inf)
                     for t in own
                 ),
                 budget,

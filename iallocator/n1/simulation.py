@@ -22,6 +22,7 @@ from iallocator.limits.node import (
 )
 from iallocator.model.constraints import as_one, items_of
 from iallocator.n1 import SCALAR_WORK, disk_rejection
+from iallocator.n1.bounds import failovers_succeed
 from iallocator.scoring import Kernels
 from iallocator.tolerances import SCORE_DECIMALS
 
@@ -271,9 +272,15 @@ class Simulation:
 
         Changes the state: call it in a trial.
         """
+        proved = not self.kernels.min_disk and failovers_succeed(self._state, failure, self._rules)
         for node in failure:
             for instance in self._primaries(node):
                 if instance.needs_secondary:
+                    if proved:
+                        old, secondary = self._state.where[instance.name]
+                        self._state.remove(instance, (old, secondary))
+                        self._state.place(instance, (secondary, old))
+                        continue
                     why = self._failover(instance, failure)
                     if why:
                         yield UnrestartedInstance(failure, instance, why)

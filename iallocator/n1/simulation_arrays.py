@@ -19,7 +19,7 @@ import numpy as np
 from iallocator.constraints.table import move_rejections
 from iallocator.limits.node import other_limits
 from iallocator.model.columns import COLUMNS, MEMORY
-from iallocator.n1 import SUMMED_LIMITS
+from iallocator.n1 import PACKED_LIMITS
 from iallocator.scoring.arrays import ManyStates, capacity_matrix
 
 if TYPE_CHECKING:
@@ -59,11 +59,16 @@ def suits(state: State, group: Group, rules: Rules, failing: Sequence[Failure]) 
     nodes = state.cluster.nodes
     if any(nodes[i].migration for one in failing if len(one) > 1 for i in one):
         return False  # the nodes of one failure may have different targets
-    others = other_limits(group, *SUMMED_LIMITS)
-    if others or rules.namesake is not None:
+    if other_limits(group, *PACKED_LIMITS) or rules.namesake is not None:
         return False
     primaries = [i for index in group.nodes for i in state.primaries[index].values()]
-    return not any(i.exclusion or i.desired or rules.recreates(i) for i in primaries)
+    return not any(
+        i.exclusion
+        or i.desired
+        or rules.recreates(i)
+        or (group.exclusive and ((i.local and not i.needs_secondary) or i.hides_spindles))
+        for i in primaries
+    )
 
 
 def lost_failures(

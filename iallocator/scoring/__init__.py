@@ -127,6 +127,7 @@ class Kernels:
         scope: Iterable[int] | None = None,
         groups: int = 1,
     ) -> None:
+        self.min_disk = min_disk
         self.fixed = Capacities(state.cluster.nodes, min_disk, scope)
         self.arrays = arrays_pay(candidates, groups)
         self.many = False

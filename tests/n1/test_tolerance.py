@@ -74,6 +74,18 @@ def test_check_of_new_instances_equals_the_definition(mode: str) -> None:
     assert sum(no for _, no in reported) > 20
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_check_with_few_spindles_equals_the_definition(mode: str) -> None:
+    """On tight clusters with exclusive storage, N+1 accepts a new instance as simulation does."""
+    reported = [
+        compare(case, case.new, f"{mode} {seed}")
+        for seed in seeds(150, 3000)
+        if (case := tight(seed, mode, exclusive=True))
+    ]
+    assert sum(yes for yes, _ in reported) > 20
+    assert sum(no for _, no in reported) > 20
+
+
 def test_check_with_a_failure_not_tolerated_before_accepts_nothing() -> None:
     """With strict, no placement in a group that N+1 rejects is accepted by the definition."""
     lost = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from iallocator.engine import read
 from iallocator.model.instance import Backend, Disks, Instance
@@ -42,24 +43,31 @@ class Case:
         return Simulation(self.state, self.context.kernels, rules, self.context.all_nodes())
 
 
-def context_of(document: Json, mode: str) -> Case:
-    """Return the case of `document`, a request to allocate, in the N+1 mode `mode`."""
+def context_of(document: Json, mode: str, compat: str = "") -> Case:
+    """Return the case of `document`, a request to allocate, in the N+1 mode `mode`.
+
+    `compat`: as the option ``--compat``.
+    """
     settings = Settings()
-    settings.n1 = mode
+    settings.n1, settings.compat = mode, compat
     found, request = read(as_bytes(document), settings)
     new: Instance = request.instance  # type: ignore[union-attr]
     return Case(Context(found, settings), new)
 
 
-def tight(seed: int, mode: str, labelled: bool = False) -> Case:
+def tight(seed: int, mode: str, labelled: bool = False, exclusive: bool = False) -> Case:
     """Return the random case of `seed` with the N+1 mode `mode`.
 
-    `labelled`: some instances may only be on nodes with a label.
+    `labelled`: some instances may only be on nodes with a label. `exclusive`: most nodes have
+    exclusive storage with few spindles, and every other case has ``--compat hail``, so that disks on
+    shared storage take spindles, too.
     """
     found = document(Random(f"tight/{seed}"))
     if labelled:
         _add_labels(Random(f"labels/{seed}"), found)
-    return context_of(found, mode)
+    if exclusive:
+        _add_spindles(Random(f"spindles/{seed}"), found)
+    return context_of(found, mode, "hail" if exclusive and seed % 2 else "")
 
 
 def _add_labels(rng: Random, found: Json) -> None:
@@ -73,6 +81,20 @@ def _add_labels(rng: Random, found: Json) -> None:
         kind = rng.choice(("must", "never"))
         if rng.random() < 0.5 and all(here is (kind == "must") for here in has):
             one["tags"] = [*one.get("tags", ()), f"iallocator:nodes:{kind}:{tag}"]
+
+
+def _add_spindles(rng: Random, found: Json) -> None:
+    """Make the storage of most nodes exclusive, with few free spindles; disks need some."""
+    for node in found["nodes"].values():
+        node["ndparams"] = {"exclusive_storage": rng.random() < 0.8, "spindle_count": 1}
+        node["total_spindles"] = 20
+        node["free_spindles"] = rng.choice((0, 1, 2, 3, 5, 9))
+    unstated = rng.choice((0, 0, 0, 0.2))  # the share of disks that do not state their spindles
+    for one in found["instances"].values():
+        for disk in one["disks"]:
+            disk["spindles"] = rng.randint(1, 3) if rng.random() >= unstated else None
+    for disk in found["request"]["disks"]:
+        disk["spindles"] = rng.choice((1, 2, 3, None))
 
 
 def document(rng: Random) -> Json:
@@ -154,11 +176,13 @@ def alone(nodes: Iterable[int]) -> list[Failure]:
 def tolerates(case: Case, node: int) -> bool:
     """Return whether the failure of `node` is tolerated in the present state, by simulation.
 
-    Nothing is kept from earlier ones: tests change amounts without the counters of changes.
+    Each failover is checked by itself. Nothing is kept from earlier ones: tests change amounts
+    without the counters of changes.
     """
     nodes = case.context.all_nodes()
     kernels = Kernels(case.state, [(len(nodes), 0)])
-    return Simulation(case.state, kernels, case.rules, nodes).fail((node,)) is None
+    with patch("iallocator.n1.simulation.failovers_succeed", return_value=False):
+        return Simulation(case.state, kernels, case.rules, nodes).fail((node,)) is None
 
 
 def newcomer(chance: Random, number: int) -> Instance:
