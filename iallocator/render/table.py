@@ -105,14 +105,16 @@ class Table:
         rows.insert(0, ([printable(column.title) for column in self._columns], "head"))
         whole = range(len(self._columns))
         widths = [max(columns_of(row[k]) for row, _ in rows) for k in whole]
-        lines = self._above(whole, widths, narrow=False)
-        lines += [(self._line(row, whole, widths), tone) for row, tone in rows]
-        if not most or max(columns_of(text) for text, _ in lines) <= most:
-            return lines
+        if not most or _total(widths) <= most or not widths[-1]:
+            lines = self._above(whole, widths, narrow=False)
+            lines += [(self._line(row, whole, widths), tone) for row, tone in rows]
+            if not most or max(columns_of(text) for text, _ in lines) <= most:
+                return lines
         cells: list[Sequence[str]] = list(zip(*(row for row, _ in rows)))
+        least = [self._least(k, texts, widths[k]) for k, texts in enumerate(cells)]
         lines = []
-        for part in self._parts(cells, most) if split else [whole]:
-            widths_fit = self._narrowed([widths[k] for k in part], cells, part, most)
+        for part in self._parts(least, most) if split else [whole]:
+            widths_fit = self._narrowed([widths[k] for k in part], least, part, most)
             if split:
                 widths_fit = self._with_fewer_lines(
                     widths_fit, [widths[k] for k in part], cells, part
@@ -139,21 +141,17 @@ class Table:
             chosen = [cells[k] for k in part]
             if len(part) < len(cells) and not any(chosen):
                 continue
-            if any(columns_of(cell) > width for cell, width in zip(chosen, widths)):
-                lines += [
-                    (self._line(row, part, widths), tone) for row in _wrapped(chosen, widths, known)
-                ]
-            else:
-                lines.append((self._line(chosen, part, widths), tone))
+            lines += [
+                (self._line(row, part, widths), tone) for row in _wrapped(chosen, widths, known)
+            ]
         return lines
 
-    def _parts(self, cells: Sequence[Sequence[str]], most: int) -> list[list[int]]:
+    def _parts(self, least: Sequence[int], most: int) -> list[list[int]]:
         """Return the columns of each part of a table that is cut into parts of the width `most`.
 
         Each part begins with the first column. Columns under a common title stay in one part, if
-        that is possible. `cells` are those of each column, its title first.
+        that is possible. `least`: the least width of each column.
         """
-        least = [self._least(k, texts, 0) for k, texts in enumerate(cells)]
         blocks: list[list[int]] = []
         others = range(1, len(least))
         for above, members in groupby(others, key=lambda k: self._columns[k].above):
@@ -167,35 +165,34 @@ class Table:
             parts[-1] += block
         return parts
 
-    def _least(self, k: int, texts: Sequence[str], narrowest: int) -> int:
+    def _least(self, k: int, texts: Sequence[str], widest: int) -> int:
         """Return the least width of column number `k`, which has these `texts`, its title first.
 
-        `narrowest` is one of `NARROW`. Numbers are never wrapped.
+        Numbers and words are not wrapped. `widest`: the width without wrapping.
         """
-        column = self._columns[k]
-        widest = max(map(columns_of, texts))
-        if column.number:
+        if self._columns[k].number:
             whole = max(_piece(texts[0]), max(map(columns_of, texts[1:]), default=0))
             return min(widest, whole)
-        if narrowest:
-            return min(widest, narrowest)
         return min(widest, NARROW[0], max(NARROW[-1], *map(_piece, set(texts))))
 
     def _narrowed(
-        self, widths: Sequence[int], cells: Sequence[Sequence[str]], part: Sequence[int], most: int
+        self, widths: Sequence[int], least: Sequence[int], part: Sequence[int], most: int
     ) -> list[int]:
         """Return `widths` of the columns `part`, reduced to `most` characters in all if possible.
 
-        `cells` are those of each column of the table, its title first.
+        `least`: the least width of each column of the table, if no word is broken.
         """
         narrowed, last = list(widths), len(widths) - 1
         for narrowest in NARROW:
-            least = [self._least(k, cells[k], narrowest) for k in part]
+            lows = [
+                least[k] if self._columns[k].number or not narrowest else min(width, narrowest)
+                for k, width in zip(part, widths)
+            ]
             over = _total(narrowed) - most
-            cut = min(max(over, 0), max(narrowed[last] - least[last], 0))
+            cut = min(max(over, 0), max(narrowed[last] - lows[last], 0))
             narrowed[last] -= cut
             for _ in range(over - cut):
-                room = [width - low for width, low in zip(narrowed, least)]
+                room = [width - low for width, low in zip(narrowed, lows)]
                 widest = room.index(max(room))
                 narrowed[widest] -= room[widest] > 0
         return narrowed

@@ -8,6 +8,8 @@ During the step the instance holds both.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from iallocator.constraints.checks import UNLIMITED, amount_in
 from iallocator.constraints.words import quantity
 from iallocator.limits.node import FORCED_LIMITS, RESOURCES, resources_of
@@ -15,8 +17,9 @@ from iallocator.model.columns import DISK, MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from iallocator.model.holdings import Row
     from iallocator.model.instance import Instance, Pool
     from iallocator.model.state import State
 
@@ -100,18 +103,33 @@ def footprint(instance: Instance, place: Place | None) -> Amounts:
         return held
     for role, index in enumerate(place.nodes):
         vector = instance.as_secondary if role else instance.as_primary
-        for resource in RESOURCES:
-            if resource.columns == (MEMORY,):
-                if not role:
-                    held[index, resource.name] = instance.memory if place.running else 0
-                continue
-            if resource.name == OWN_SPINDLE_DIMENSION and not instance.local:
-                continue  # without a limit
+        for name, amount in _held(vector, not role, instance.local, instance.counts_disk):
+            if amount is not None:
+                held[index, name] = amount
+            else:
+                held[index, name] = instance.memory if place.running else 0
+        for pool, space in instance.draws:
+            held[index, _pool_name(pool)] = space
+    return held
+
+
+@lru_cache(maxsize=1024)
+def _held(
+    vector: Row, primary: bool, local: bool, counts_disk: bool
+) -> Sequence[tuple[str, float | None]]:
+    """Return the names and amounts of the resources that an instance with `vector` holds on a node.
+
+    The amount of memory of a primary is None: it depends on whether the instance runs. `local`,
+    `counts_disk`: as those of `Instance`. Many steps of a transition have equal arguments.
+    """
+    held: list[tuple[str, float | None]] = []
+    for resource in RESOURCES:
+        if resource.columns == (MEMORY,):
+            held += [(resource.name, None)] if primary else []
+        elif resource.name != OWN_SPINDLE_DIMENSION or local:  # else without a limit
             taken = resource.taken(vector)
-            if taken or (resource.columns == (DISK,) and instance.counts_disk):
-                held[index, resource.name] = taken
-        for pool, amount in instance.draws:
-            held[index, _pool_name(pool)] = amount
+            if taken or (resource.columns == (DISK,) and counts_disk):
+                held.append((resource.name, taken))
     return held
 
 

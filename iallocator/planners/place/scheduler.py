@@ -203,8 +203,12 @@ class Openings:
         The checks are those of `rejection`.
         """
         by_group: dict[Group, list[int]] = {}
-        for index in nodes:
-            by_group.setdefault(self._group[index], []).append(index)
+        groups = self.context.cluster.groups
+        if len(groups) == 1:
+            by_group[groups[0]] = list(nodes)
+        else:
+            for index in nodes:
+                by_group.setdefault(self._group[index], []).append(index)
         reasons: dict[int, str | None] = {}
         for group, members in by_group.items():
             evaluator = self._evaluator(group, with_normal_limits)
@@ -215,6 +219,8 @@ class Openings:
                     reasons[i] = self._objection(place, (i,), rejected[i])
             advertising = self._advertising and self._advertising.intersection(members)
             reasons |= {i: self._lack_of_memory(place, i) for i in advertising if i not in rejected}
+        if not reasons:
+            return {}
         return {i: why for i in nodes if (why := reasons.get(i)) is not None}
 
     def _evaluator(self, group: Group, with_normal_limits: bool) -> Evaluator:
