@@ -59,8 +59,8 @@ def tight(seed: int, mode: str, labelled: bool = False, exclusive: bool = False)
     """Return the random case of `seed` with the N+1 mode `mode`.
 
     `labelled`: some instances may only be on nodes with a label. `exclusive`: most nodes have
-    exclusive storage with few spindles, and every other case has ``--compat hail``, so that disks on
-    shared storage take spindles, too.
+    exclusive storage with few spindles, and every other case has ``--compat hail``: disks on
+    shared storage take spindles there, too.
     """
     found = document(Random(f"tight/{seed}"))
     if labelled:
