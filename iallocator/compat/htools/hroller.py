@@ -8,11 +8,11 @@ instances of a group fit on other nodes.
 
 from __future__ import annotations
 
-from _bisect import bisect_left
-
 from iallocator.compat.htools.backend import adjust, initial_state, load, saved_text, write
 from iallocator.compat.htools.errors import NO_CAPACITY, ProgramError
+from iallocator.constraints.checks import amount_in
 from iallocator.errors import say
+from iallocator.limits.node import FORCED_LIMITS, FORCED_RESOURCES, PRIMARY, checks_for
 from iallocator.model.moves import Move
 from iallocator.model.node_view import Capacities
 from iallocator.model.state import State
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from iallocator.compat.htools.backend import Given
     from iallocator.compat.htools.draining import Part
+    from iallocator.constraints.checks import Check
     from iallocator.model.cluster import Cluster
-    from iallocator.model.holdings import Row
     from iallocator.model.instance import Instance
 
     Graph = Sequence[Sequence[int]]
@@ -162,8 +162,13 @@ def _first_fit(state: State, nodes: Sequence[int]) -> list[Part]:
     for one in reversed(cluster.instances):
         if not (one.needs_secondary or one.forthcoming):
             own[one.nodes[0]].append(one)
-    by_amounts = not any(node.exclusive_storage for node in cluster.nodes) and not any(
-        one.pools is not None or one.desired or one.requires for some in own for one in some
+    by_amounts = not any(
+        one.pools is not None
+        or one.desired
+        or one.requires
+        or any(check.lacks.resource is None for check in _checks_of(one) if check.applies(group))
+        for group, some in zip((node.group for node in cluster.nodes), own)
+        for one in some
     )
     online = [
         [index for index in sorted(group.nodes) if cluster.nodes[index].online]
@@ -174,7 +179,7 @@ def _first_fit(state: State, nodes: Sequence[int]) -> list[Part]:
     while rest:
         part: list[int] = []
         where: dict[str, int] = {}  # the last target of each instance
-        sums = _Sums(limits, online) if by_amounts else None
+        sums = _Sums(state, online) if by_amounts else None
         with state.trial():
             arrived: dict[int, list[Instance]] = {}
             for index in rest:
@@ -203,26 +208,50 @@ def _first_fit(state: State, nodes: Sequence[int]) -> list[Part]:
     return parts
 
 
+def _checks_of(instance: Instance) -> Sequence[Check]:
+    """Return the checks of a node to which `instance` moves."""
+    return checks_for(PRIMARY, instance, FORCED_LIMITS)
+
+
+class _Kind:
+    """Instances of one group with equal amounts.
+
+    Attributes
+    ----------
+    taken:
+        What an instance takes of each of `FORCED_RESOURCES`.
+    limited:
+        The positions of the resources that limit such instances.
+    full, first:
+        The nodes that reject such instances, and the position of the first other node. Nodes only
+        receive instances, so they continue to reject them.
+    """
+
+    __slots__ = ("first", "full", "limited", "taken")
+
+    def __init__(self, instance: Instance) -> None:
+        self.taken = [one.taken(instance.as_primary) for one in FORCED_RESOURCES]
+        limiting = {check.lacks.resource for check in _checks_of(instance)}
+        self.limited = [k for k, one in enumerate(FORCED_RESOURCES) if one in limiting]
+        self.full: set[int] = set()
+        self.first = 0
+
+
 class _Sums:
     """The amounts that instances add to nodes, if all limits of the instances are about sums.
 
-    The state stays as it is. Several instances are checked at once, as one instance that uses the
-    sum of their amounts: a node accepts it only if it accepts one of them after the other.
+    The state stays as it is.
     """
 
-    def __init__(self, limits: MoveLimits, online: Sequence[Sequence[int]]) -> None:
-        self._limits = limits
+    def __init__(self, state: State, online: Sequence[Sequence[int]]) -> None:
+        self._state = state
         self._online = online
         self._drained: set[int] = set()
-        # Node -> the sum of the amounts of the instances that have moved there
-        self._arrived: dict[int, Row] = {}
-        # Kinds of instances: group and shape -> number; name of an instance -> this number
-        self._kinds: dict[object, int] = {}
-        self._kind_of: dict[str, int] = {}
-        # For each kind, the nodes that reject such instances, and the position of the first other
-        # node. Nodes only receive instances, so they continue to reject them.
-        self._full: list[set[int]] = []
-        self._first: list[int] = []
+        # Node -> what it can give of each resource, beside the instances that have moved there
+        self._spare: dict[int, list[float]] = {}
+        # Kinds of instances: by group and shape, and by the name of an instance
+        self._kinds: dict[object, _Kind] = {}
+        self._kind_of: dict[str, _Kind] = {}
 
     def targets(self, leaving: Sequence[Instance], source: int, group: int) -> list[int]:
         """Return for each instance that leaves `source` the first node of `group` that accepts it.
@@ -232,65 +261,66 @@ class _Sums:
         """
         online = self._online[group]
         targets: list[int] = []
-        kinds = [self._kind(one, group) for one in leaving]
         # As the attributes of these names, with the instances that leave now
-        arrived: dict[int, Row] = {}
-        full: list[tuple[int, int]] = []
-        first: dict[int, int] = {}
-        while len(targets) < len(leaving):
-            start = len(targets)
-            place = self._place(kinds[start], first, source, online)
-            if place == len(online):
-                return targets
-            node, end = online[place], start + 1
-            while (
-                end < len(leaving)
-                and leaving[end].template == leaving[start].template
-                and (
-                    kinds[end] == kinds[end - 1]
-                    or self._place(kinds[end], first, source, online) == place
-                )
-            ):
-                end += 1
-            before = arrived.get(node) or self._arrived.get(node)
-            taken, amounts = self._accepted(leaving[start:end], source, node, before)
-            if taken:
-                targets += [node] * taken
-                arrived[node] = amounts
-            if taken < end - start:
-                kind = kinds[start + taken]
+        spare: dict[int, list[float]] = {}
+        full: list[tuple[_Kind, int]] = []
+        first: dict[_Kind, int] = {}
+        for one in leaving:
+            kind = self._kind(one, group)
+            while True:
+                place = self._place(kind, first, source, online)
+                if place == len(online):
+                    return targets
+                node = online[place]
+                left = spare.get(node) or self._left(node)
+                if all(left[k] >= kind.taken[k] for k in kind.limited):
+                    break
                 first[kind] = place + 1
-                if node in arrived:
+                if node in spare:
                     full.append((kind, node))
                 else:
-                    self._full[kind].add(node)
+                    kind.full.add(node)
+            spare[node] = [amount - taken for amount, taken in zip(left, kind.taken)]
+            targets.append(node)
         for kind, node in full:
-            self._full[kind].add(node)
-        self._arrived.update(arrived)
+            kind.full.add(node)
+        self._spare.update(spare)
         self._drained.add(source)
         return targets
 
-    def _kind(self, instance: Instance, group: int) -> int:
-        """Return the number of the kind of `instance` in `group`."""
-        kind = self._kind_of.get(instance.name, -1)
-        if kind < 0:
-            kind = self._kinds.setdefault((group, instance.shape), len(self._kinds))
+    def _left(self, node: int) -> list[float]:
+        """Return how much of each of `FORCED_RESOURCES` the node can give."""
+        left = self._spare.get(node)
+        if left is None:
+            row, found = self._state.row(node), self._state.cluster.nodes[node]
+            left = self._spare[node] = [
+                one.spare(amount_in(row, one.columns), found) for one in FORCED_RESOURCES
+            ]
+        return left
+
+    def _kind(self, instance: Instance, group: int) -> _Kind:
+        """Return the kind of `instance` in `group`."""
+        kind = self._kind_of.get(instance.name)
+        if kind is None:
+            key = group, instance.shape
+            kind = self._kinds.get(key)
+            if kind is None:
+                kind = self._kinds[key] = _Kind(instance)
             self._kind_of[instance.name] = kind
-            if kind == len(self._full):
-                self._full.append(set())
-                self._first.append(0)
         return kind
 
-    def _place(self, kind: int, first: dict[int, int], source: int, online: Sequence[int]) -> int:
+    def _place(
+        self, kind: _Kind, first: dict[_Kind, int], source: int, online: Sequence[int]
+    ) -> int:
         """Return the position of the first node that may accept an instance of `kind`.
 
         `first`: positions before which instances that leave `source` now have been rejected.
         """
-        full, drained = self._full[kind], self._drained
-        place = self._first[kind]
+        full, drained = kind.full, self._drained
+        place = kind.first
         while place < len(online) and (online[place] in drained or online[place] in full):
             place += 1
-        self._first[kind] = place
+        kind.first = place
         place = max(place, first.get(kind, 0))
         while place < len(online) and (
             online[place] == source or online[place] in drained or online[place] in full
@@ -298,29 +328,6 @@ class _Sums:
             place += 1
         first[kind] = place
         return place
-
-    def _accepted(
-        self, some: Sequence[Instance], source: int, node: int, before: Row | None
-    ) -> tuple[int, Row]:
-        """Return how many of `some` the `node` accepts, and the sum of amounts with them.
-
-        `before`: the sum of the amounts that have arrived at the node.
-        """
-        probe = some[0].twin("", 0)
-        vectors = [one.as_primary for one in some]
-
-        def rejects(count: int) -> bool:
-            probe.as_primary = total(count)
-            return self._limits.rejection(probe, (source,), (node,), True, False) is not None
-
-        def total(count: int) -> Row:
-            rows = vectors[:count] if before is None else [before, *vectors[:count]]
-            return tuple(map(sum, zip(*rows)))
-
-        count = len(some)
-        if rejects(count):
-            count = bisect_left(range(count - 1), True, key=lambda more: rejects(more + 1))
-        return count, total(count) if count else ()
 
 
 def _first_targets(
