@@ -27,6 +27,7 @@ MAY_CHOOSE_LIMITS = {
     "planners.restarts": "the simulation of the verifier: tests each node that takes over",
     "planners.balance.scan": "approximates; the evaluator confirms each proposal",
     "planners.balance.score_model": "finds the nodes where a role never fits, for a bound",
+    "compat.htools.first_fit": "adds amounts up for hroller, where all limits are about sums",
     "planners.squeeze.headroom": "checks whether a reserve is free, without placing anything",
 }
 """Package or module -> why it may choose the limits that are enforced."""

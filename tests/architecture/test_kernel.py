@@ -22,6 +22,7 @@ MAY_ASK = {
     "scoring": "it is the kernel",
     "n1": "simulates failures by hard limits",
     "placement": "the evaluator, and what makes kernels for it",
+    "compat.htools.first_fit": "takes the first node that the limits allow, as hroller",
     "planners.balance.colocation_groups": "asks for scores only, of states after several moves",
     "planners.balance.compound_moves": "asks for scores only, of states after several moves",
     "planners.capacity": "fills a cluster with equal instances, thousands at a time",

@@ -50,10 +50,14 @@ def reason(one: Case, peer: Ran, own: Ran, original: Original) -> str:
     return ""
 
 
+NOT_LOADED = "failed to load data"
+
+
 def _rejects_value(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
     """Return whether only this program rejects a value of the message or of an answer of RAPI."""
     rejected = re.search(r"(^Error: |: )[\w/ .-]+: expected .*, got ", own.out + own.err, re.M)
-    return not peer.status and bool(own.status) and rejected is not None
+    accepted = not peer.status or (NOT_LOADED in own.err and NOT_LOADED not in peer.err)
+    return accepted and bool(own.status) and rejected is not None
 
 
 def _crashes(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
@@ -140,15 +144,19 @@ def _counts_offline_nodes(one: Case, peer: Ran, own: Ran, original: Original) ->
 
 
 def _fails_over_to_drained(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
-    """Return whether instances that fail over to a drained or offline node alone move otherwise."""
-    if "--full-evacuation" not in one.arguments:
+    """Return whether only instances with a drained secondary move otherwise.
+
+    All nodes that are not printed in a group are drained: those that are offline, or not rebooted.
+    """
+    if "--full-evacuation" not in one.arguments or "cluster.data" not in one.files:
         return False
-    theirs, ours = ([line.split() for line in ran.out.splitlines()] for ran in (peer, own))
-    differ = [(a, b) for a, b in zip(theirs, ours) if a != b]
-    offline = {row[0] for row in _rows(one, 1) if row[7] == "Y"}
+    theirs, ours = (ran.out.splitlines() for ran in (peer, own))
+    printed = {name for line in theirs if line[:1] != " " for name in line.split(",")}
+    differ = [(a.split(), b.split()) for a, b in zip(theirs, ours) if a != b]
+    drained = {row[0] for row in _rows(one, 1) if row[0] not in printed or row[7] == "Y"}
     nodes = {row[0]: row[6:8] for row in _rows(one, 2)}
     return len(theirs) == len(ours) and all(
-        a[0] == b[0] and a[0] in nodes and not offline.isdisjoint(nodes[a[0]]) for a, b in differ
+        a[:1] == b[:1] and a[0] in nodes and not drained.isdisjoint(nodes[a[0]]) for a, b in differ
     )
 
 

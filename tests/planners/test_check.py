@@ -331,8 +331,8 @@ def test_check_without_time_for_pairs_of_nodes_does_not_claim_health(
 
 def tight() -> Json:
     """Return a healthy cluster in which only simulations show that each failure is tolerated."""
-    sizes = {"node1": (3000, 1500), "node2": (2000, 2700), "node3": (3000, 3000, 1500),
-             "node4": (2700,)}  # fmt: skip
+    sizes = {"node1": (1500, 700, 1700, 700), "node2": (1500, 1500, 1000, 1700),
+             "node3": (1500, 1000, 1500, 1000), "node4": (1500, 1700, 1500, 700, 1000)}  # fmt: skip
     residents = {
         f"{home}-{number}": builders.instance(home, memory=size, disk_template="ext")
         for home, some in sizes.items()

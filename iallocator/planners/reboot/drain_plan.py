@@ -308,20 +308,17 @@ class DrainPlanner:
     ----------
     many:
         Whether the cluster has instances without a secondary, and more than `MANY_NODES` nodes.
-        The choice of the node with the best score would take minutes. False with `trusting`.
+        The choice of the node with the best score would take minutes.
     """
 
     def __init__(self, context: RebootContext, options: RebootOptions) -> None:
         self.deadline = context.deadline
-        self.many = (
-            len(context.cluster.nodes) > MANY_NODES
-            and not options.trusting
-            and any(not one.needs_secondary for one in context.cluster.instances)
+        self.many = len(context.cluster.nodes) > MANY_NODES and any(
+            not one.needs_secondary for one in context.cluster.instances
         )
         self._context = context
         self._options = options
         self._relations = context.affinity.relations
-        self._offline = {node.index for node in context.cluster.nodes if not node.online}
         self._known_returns: dict[tuple[str, int], str] = {}
         self._search = SearchOptions(False, False)
         factor = OPTIMAL_DRAIN_FACTOR if options.optimal else 1
@@ -336,7 +333,7 @@ class DrainPlanner:
                 failures = FailureTolerance(context.state, rules, group=group)
                 failures.measure()
                 self._failures.append((group, failures))
-        checks_n1 = not (options.down or options.trusting or options.single == IGNORED)
+        checks_n1 = not (options.down or options.single == IGNORED)
         self.bound = MemoryBound(
             context,
             lambda one, index: not one.needs_secondary and self._leaves(one, index),
@@ -382,8 +379,7 @@ class DrainPlanner:
         self._begin(search)
         with self._context.drained(drained):
             drain.reason = self._emptied(drained, drain, self._chosen)
-            unchecked = drain.reason or self._options.trusting
-            drain.short = "" if unchecked else self._short(drained, named=True)
+            drain.short = "" if drain.reason else self._short(drained, named=True)
         return drain
 
     def _begin(self, search: SearchOptions) -> None:
@@ -397,10 +393,7 @@ class DrainPlanner:
         if instance.forthcoming:
             return False
         if instance.needs_secondary and self._options.evacuate:
-            present = self._context.state.where[instance.name]
-            return not self._options.trusting or present[1:] == (index,)
-        if self._options.trusting:
-            return not instance.needs_secondary and self._options.single != IGNORED
+            return True
         if self._options.down or not instance.running:
             return False
         if self._context.state.where[instance.name][0] != index:
@@ -410,8 +403,7 @@ class DrainPlanner:
     def _leaving(self, drained: frozenset[int]) -> list[Instance]:
         """Return the instances that leave `drained`, in the order in which they move.
 
-        Instances with a secondary are first, then come larger instances before smaller. With
-        `trusting`, the instances are in the order of hroller.
+        Instances with a secondary are first, then come larger instances before smaller.
         """
         names = {
             instance.name: instance
@@ -419,18 +411,6 @@ class DrainPlanner:
             for instance in self._context.state.instances_on(index)
             if self._leaves(instance, index)
         }
-        if self._options.trusting:
-            mirrored = [one for one in names.values() if one.needs_secondary]
-            leaving: list[Instance] = []
-            # For each online node, the list is reversed; the instances of each node are appended,
-            # the last first
-            for index in sorted(drained):
-                single = (one for one in names.values() if not one.needs_secondary)
-                here = [one for one in single if one.nodes[0] == index]
-                if index not in self._offline:
-                    leaving.reverse()
-                leaving += sorted(here, key=lambda one: -one.order)
-            return sorted(mirrored, key=lambda one: one.order) + leaving
         return sorted(
             names.values(), key=lambda i: (not i.needs_secondary, -i.memory, -i.disk, i.name)
         )
@@ -449,7 +429,7 @@ class DrainPlanner:
         """
         state, relations = self._context.state, self._relations
         leaving = self._leaving(drained)
-        for instance in () if self._options.trusting else leaving:
+        for instance in leaving:
             reason = self._immovable(instance)
             if not (reason or self._options.stays):
                 left = next(index for index in instance.nodes if index in drained)
@@ -646,15 +626,6 @@ class DrainPlanner:
             ]
 
             def best(moved: Instance, targets: Sequence[int]) -> tuple[list[Steps], str]:
-                if self._options.trusting:  # the first node that accepts it is used
-                    others = sorted(index for index in targets if index != home)
-                    with context.state.trial():
-                        context.state.remove(moved, before)
-                        rejections = evaluator.rejections(moved, before, others)
-                    first = next((index for index in others if index not in rejections), None)
-                    if first is None:
-                        return [], "has no other place"
-                    return [[(FAILOVER_TO, first)]], ""
                 return self._best(
                     targets,
                     drained,
@@ -685,7 +656,7 @@ class DrainPlanner:
         context = self._context
         steps = []
         with context.state.trial():
-            if before[0] in drained and not self._options.trusting:
+            if before[0] in drained:
                 reason = self._no_failover(instance, before)
                 if reason:
                     return [], reason
@@ -730,15 +701,9 @@ class DrainPlanner:
         return []
 
     def _limits_of(self, group: Group) -> Evaluator:
-        """Return the evaluator of moves in `group`.
-
-        With `trusting`, the evaluator ignores soft limits for instances that leave drained nodes.
-        """
-        evaluator = self._context.evaluator(group)
-        if self._options.trusting:
-            return evaluator
+        """Return the evaluator of moves in `group`."""
         if group.index not in self._limits:
-            self._limits[group.index] = evaluator.with_normal_limits()
+            self._limits[group.index] = self._context.evaluator(group).with_normal_limits()
         return self._limits[group.index]
 
     def _best(
@@ -755,10 +720,6 @@ class DrainPlanner:
         `ask` returns the best move to one of the nodes with which it is called.
         """
         state = self._context.state
-        if self._options.trusting:  # the first node that accepts it is used
-            answers = (ask([index]).best for index in sorted(targets))
-            first = next((move for move in answers if move is not None), None)
-            return ([], "has no other place") if first is None else ([list(first.steps)], "")
         left, rejected = list(targets), None
         fitting: list[tuple[float, Move]] = []
         while left and (answer := ask(left)).best is not None:

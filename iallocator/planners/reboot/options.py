@@ -52,10 +52,6 @@ class RebootOptions(ValueObject):
         Whether to plan without knowing the master node.
     optimal:
         Whether to search longer for the fewest groups and a proof.
-    trusting:
-        Whether failovers to secondaries, returns and N+1 are not checked. Then only instances
-        without a secondary move, running or stopped; with `evacuate`, all instances, and failovers
-        need the memory of the instance.
     """
 
     down: bool = False
@@ -71,7 +67,6 @@ class RebootOptions(ValueObject):
     stays: bool = False
     force: bool = False
     optimal: bool = False
-    trusting: bool = False
 
 
 def nodes_to_reboot(cluster: Cluster, options: RebootOptions) -> list[Node]:

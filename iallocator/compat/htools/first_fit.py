@@ -1,0 +1,344 @@
+"""Divide nodes for hroller into parts that can be drained; each node is in the first possible part.
+
+A part keeps the moves off its nodes while further nodes are tried. An instance that leaves a node
+goes to the first node that accepts it. Instances leave a node in the reverse order of their
+arrival, before its own instances.
+"""
+
+from __future__ import annotations
+
+from iallocator.compat.htools.errors import NO_CAPACITY, ProgramError
+from iallocator.constraints.checks import amount_in
+from iallocator.limits.node import FORCED_LIMITS, FORCED_RESOURCES, PRIMARY, checks_for
+from iallocator.model.moves import Move
+from iallocator.model.node_view import Capacities
+from iallocator.placement.limit_policy import ALL_FORCED
+from iallocator.placement.move_limits import MoveLimits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from iallocator.constraints.checks import Check
+    from iallocator.model.instance import Instance
+    from iallocator.model.state import State
+
+    Part = tuple[list[int], list[Move]]
+    """Nodes that are drained together, and the moves off them."""
+
+    Drain = Callable[[Sequence[Instance], int, Collection[int]], list[int]]
+    """``(leaving, node, part)`` -> the node to which each instance moves that leaves the node.
+
+    `part` has been drained before. The list ends before an instance that no node accepts. Only if
+    there is none, the instances have moved.
+    """
+
+__all__ = ["without_secondaries", "without_singles"]
+
+NODES_AT_ONCE = 16
+"""The number of possible targets of an instance that are checked at once."""
+
+
+def without_singles(state: State, nodes: Sequence[int]) -> list[Part]:
+    """Divide `nodes` by their instances without a secondary. Exclusion tags are ignored.
+
+    Raises
+    ------
+    ProgramError
+        If a node cannot be drained alone.
+    """
+    cluster = state.cluster
+    own: list[list[Instance]] = [[] for _ in cluster.nodes]
+    for one in reversed(cluster.instances):
+        if not (one.needs_secondary or one.forthcoming):
+            own[one.nodes[0]].append(one)
+    by_amounts = not any(
+        one.pools is not None
+        or one.desired
+        or one.requires
+        or any(check.lacks.resource is None for check in _checks_of(one) if check.applies(group))
+        for group, some in zip((node.group for node in cluster.nodes), own)
+        for one in some
+    )
+    drain = _Moves(state).drain
+
+    def start() -> Drain:
+        return _Sums(state).drain if by_amounts else drain
+
+    parts = _first_fit(state, nodes, own, start, "non-redundant instances")
+    return [
+        (part, [Move(one, one.nodes, (to[one.name],)) for index in part for one in own[index]])
+        for part, to in parts
+    ]
+
+
+def without_secondaries(state: State, nodes: Sequence[int], moves: Iterable[Move]) -> list[Part]:
+    """Divide `nodes` by the secondaries on them, after `moves` and the failovers off `nodes`.
+
+    Instances fail over to secondaries among `nodes`, too. Each part has `moves`, and those of its
+    secondaries.
+
+    Raises
+    ------
+    ProgramError
+        If a secondary lacks the capacity for a failover, or a node cannot be drained alone.
+    """
+    cluster, listed = state.cluster, list(moves)
+    drains = _Moves(state)
+    with state.trial():
+        for move in listed:
+            move.apply(state)
+        pairs = [one for one in cluster.instances if len(one.nodes) > 1 and not one.forthcoming]
+        for one in sorted(pairs, key=lambda one: (one.nodes[0], -one.order)):
+            if one.nodes[0] in nodes:
+                swapped = one.nodes[::-1]
+                state.remove(one, one.nodes)
+                if drains.limits.rejection(one, one.nodes, swapped, True, True) is not None:
+                    raise ProgramError("Error: Failed to migrate instances off nodes")
+                state.place(one, swapped)
+        where = {one.name: state.where[one.name] for one in pairs}
+        # Those that have failed over leave first, then the others, the last ones first
+        failed_over = [one for one in pairs if where[one.name] != one.nodes]
+        stayed = [one for one in reversed(pairs) if where[one.name] == one.nodes]
+        own: list[list[Instance]] = [[] for _ in cluster.nodes]
+        for one in (*failed_over, *stayed):
+            own[where[one.name][1]].append(one)
+        parts = _first_fit(state, nodes, own, lambda: drains.drain, "secondaries")
+    return [
+        (
+            part,
+            [
+                *listed,
+                *(
+                    Move(one, where[one.name], (where[one.name][0], to[one.name]))
+                    for index in part
+                    for one in own[index]
+                ),
+            ],
+        )
+        for part, to in parts
+    ]
+
+
+def _first_fit(
+    state: State,
+    nodes: Sequence[int],
+    own: Sequence[Sequence[Instance]],
+    start: Callable[[], Drain],
+    kind: str,
+) -> list[tuple[list[int], dict[str, int]]]:
+    """Return parts of `nodes`, each with the last target of the instances that leave it.
+
+    `own`: the instances that leave each node, in their order. `start` returns the function that
+    drains the nodes of the next part. `kind` names the instances.
+
+    Raises
+    ------
+    ProgramError
+        If a node cannot be drained alone.
+    """
+    parts: list[tuple[list[int], dict[str, int]]] = []
+    rest = list(nodes)
+    while rest:
+        part: dict[int, None] = {}  # an ordered set
+        where: dict[str, int] = {}
+        with state.trial():
+            drain = start()
+            arrived: dict[int, list[Instance]] = {}
+            for index in rest:
+                leaving = [*reversed(arrived.get(index, ())), *own[index]]
+                targets = drain(leaving, index, part)
+                if len(targets) < len(leaving):
+                    continue
+                for one, target in zip(leaving, targets):
+                    where[one.name] = target
+                    arrived.setdefault(target, []).append(one)
+                part[index] = None
+        if not part:
+            raise ProgramError(NO_CAPACITY.format(kind))
+        parts.append((list(part), where))
+        rest = [index for index in rest if index not in part]
+    return parts
+
+
+def _online(state: State) -> list[list[int]]:
+    """Return the online nodes of each group, in the order of the document."""
+    nodes = state.cluster.nodes
+    return [
+        [index for index in sorted(group.nodes) if nodes[index].online]
+        for group in state.cluster.groups
+    ]
+
+
+class _Moves:
+    """Moves instances in the state.
+
+    Attributes
+    ----------
+    limits:
+        The limits of forced moves.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._online = _online(state)
+        self.limits = MoveLimits(state, Capacities(state.cluster.nodes), ALL_FORCED)
+
+    def drain(self, leaving: Sequence[Instance], source: int, part: Collection[int]) -> list[int]:
+        """Move the instances that leave the node `source`; see `Drain`."""
+        state = self._state
+        targets: list[int] = []
+        first: dict[object, int] = {}  # shape -> the position of the first open node
+        with state.trial():
+            for one in leaving:
+                before = state.where[one.name]
+                group = state.cluster.nodes[before[0]].group.index
+                others = [
+                    k for k in self._online[group] if not (k in part or k == source or k in before)
+                ]
+                state.remove(one, before)
+                # The nodes receive instances only, so they reject all instances of a shape from
+                # then on
+                plain = not (len(before) > 1 or one.pools or one.desired or one.requires)
+                position = first.get(one.shape, 0) if plain else 0
+                rejected = True
+                while rejected and position < len(others):
+                    some = others[position : position + NODES_AT_ONCE]
+                    if len(before) > 1:
+                        rejections = self.limits.secondary_rejections(one, before, before[0], some)
+                    else:
+                        rejections = self.limits.primary_rejections(one, before, some)
+                    accepting = (k for k, index in enumerate(some) if index not in rejections)
+                    step = next(accepting, len(some))
+                    rejected = step == len(some)
+                    position += step
+                if rejected:
+                    return targets
+                if plain:
+                    first[one.shape] = position
+                state.place(one, (*before[:-1], others[position]))
+                targets.append(others[position])
+        for one, target in zip(leaving, targets):
+            before = state.where[one.name]
+            state.remove(one, before)
+            state.place(one, (*before[:-1], target))
+        return targets
+
+
+def _checks_of(instance: Instance) -> Sequence[Check]:
+    """Return the checks of a node to which `instance` moves."""
+    return checks_for(PRIMARY, instance, FORCED_LIMITS)
+
+
+class _Kind:
+    """Instances of one group with equal amounts.
+
+    Attributes
+    ----------
+    taken:
+        What an instance takes of each of `FORCED_RESOURCES`.
+    limited:
+        The positions of the resources that limit such instances.
+    full, first:
+        The nodes that reject such instances, and the position of the first other node. Nodes only
+        receive instances, so they continue to reject them.
+    """
+
+    __slots__ = ("first", "full", "limited", "taken")
+
+    def __init__(self, instance: Instance) -> None:
+        self.taken = [one.taken(instance.as_primary) for one in FORCED_RESOURCES]
+        limiting = {check.lacks.resource for check in _checks_of(instance)}
+        self.limited = [k for k, one in enumerate(FORCED_RESOURCES) if one in limiting]
+        self.full: set[int] = set()
+        self.first = 0
+
+
+class _Sums:
+    """The amounts that instances add to nodes, if all limits of the instances are about sums.
+
+    The state stays as it is.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._online = _online(state)
+        self._drained: set[int] = set()
+        # Node -> what it can give of each resource, beside the instances that have moved there
+        self._spare: dict[int, list[float]] = {}
+        # Kinds of instances: by group and shape, and by the name of an instance
+        self._kinds: dict[object, _Kind] = {}
+        self._kind_of: dict[str, _Kind] = {}
+
+    def drain(self, leaving: Sequence[Instance], source: int, part: Collection[int]) -> list[int]:
+        """Move the instances that leave the node `source`; see `Drain`."""
+        group = self._state.cluster.nodes[source].group.index
+        online = self._online[group]
+        targets: list[int] = []
+        # As the attributes of these names, with the instances that leave now
+        spare: dict[int, list[float]] = {}
+        full: list[tuple[_Kind, int]] = []
+        first: dict[_Kind, int] = {}
+        for one in leaving:
+            kind = self._kind(one, group)
+            while True:
+                place = self._place(kind, first, source, online)
+                if place == len(online):
+                    return targets
+                node = online[place]
+                left = spare.get(node) or self._left(node)
+                if all(left[k] >= kind.taken[k] for k in kind.limited):
+                    break
+                first[kind] = place + 1
+                if node in spare:
+                    full.append((kind, node))
+                else:
+                    kind.full.add(node)
+            spare[node] = [amount - taken for amount, taken in zip(left, kind.taken)]
+            targets.append(node)
+        for kind, node in full:
+            kind.full.add(node)
+        self._spare.update(spare)
+        self._drained.add(source)
+        return targets
+
+    def _left(self, node: int) -> list[float]:
+        """Return how much of each of `FORCED_RESOURCES` the node can give."""
+        left = self._spare.get(node)
+        if left is None:
+            row, found = self._state.row(node), self._state.cluster.nodes[node]
+            left = self._spare[node] = [
+                one.spare(amount_in(row, one.columns), found) for one in FORCED_RESOURCES
+            ]
+        return left
+
+    def _kind(self, instance: Instance, group: int) -> _Kind:
+        """Return the kind of `instance` in `group`."""
+        kind = self._kind_of.get(instance.name)
+        if kind is None:
+            key = group, instance.shape
+            kind = self._kinds.get(key)
+            if kind is None:
+                kind = self._kinds[key] = _Kind(instance)
+            self._kind_of[instance.name] = kind
+        return kind
+
+    def _place(
+        self, kind: _Kind, first: dict[_Kind, int], source: int, online: Sequence[int]
+    ) -> int:
+        """Return the position of the first node that may accept an instance of `kind`.
+
+        `first`: positions before which instances that leave `source` now have been rejected.
+        """
+        full, drained = kind.full, self._drained
+        place = kind.first
+        while place < len(online) and (online[place] in drained or online[place] in full):
+            place += 1
+        kind.first = place
+        place = max(place, first.get(kind, 0))
+        while place < len(online) and (
+            online[place] == source or online[place] in drained or online[place] in full
+        ):
+            place += 1
+        first[kind] = place
+        return place
