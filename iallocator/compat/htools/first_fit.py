@@ -93,7 +93,8 @@ def without_secondaries(state: State, nodes: Sequence[int], moves: Iterable[Move
             if one.nodes[0] in nodes:
                 swapped = one.nodes[::-1]
                 state.remove(one, one.nodes)
-                if drains.limits.rejection(one, one.nodes, swapped, True, True) is not None:
+                # Both nodes must have disk, even an old primary that is offline
+                if drains.limits.rejection(one, swapped, swapped, True, True) is not None:
                     raise ProgramError("Error: Failed to migrate instances off nodes")
                 state.place(one, swapped)
         where = {one.name: state.where[one.name] for one in pairs}
