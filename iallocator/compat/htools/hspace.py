@@ -127,8 +127,8 @@ def _show_restrictions(
 ) -> None:
     """Report the nodes and groups that violate N+1, and the nodes that may be used.
 
-    A group with a bad node is not used. With ``--independent-groups``, no bad group is used. With
-    ``--accept-existing-errors`` alone, all groups are used.
+    With ``--accept-existing-errors``, a group with a bad node is used. With
+    ``--independent-groups``, no bad group is used.
     """
     failing = [cluster.nodes[index] for index in reversed(failing_nodes(report.before))]
     health = examine(report.before, "strict", min_disk, None, Deadline(None), {})
@@ -137,11 +137,11 @@ def _show_restrictions(
         say(f"Bad nodes: {dumps([node.name for node in failing])}")
     if bad_groups:
         say(f"Bad groups: {dumps([group.name for group in bad_groups])}")
-    closed = {node.group.index for node in failing}
+    closed: set[int] = set()
+    if not given.accept_existing_errors:
+        closed.update(node.group.index for node in failing)
     if given.independent_groups:
         closed.update(group.index for group in bad_groups)
-    elif given.accept_existing_errors:
-        closed.clear()
     say(f"Allocatable nodes: {_allocatable(cluster, report, bool(given.simulate), closed)}")
 
 

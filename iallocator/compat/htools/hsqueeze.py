@@ -139,7 +139,7 @@ def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
     The nodes to power down with the most instances come first.
     """
     cluster = state.cluster
-    local = {i for one in cluster.instances for i in one.nodes if not one.kind.shared}
+    local = {i for one in cluster.instances for i in one.nodes if one.local}
     nodes = cluster.nodes[::-1]
     down = [
         node for node in nodes if node.online and node.name != master and node.index not in local

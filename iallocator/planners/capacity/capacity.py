@@ -392,10 +392,12 @@ class _Computation:
         failing = [index for index in failing if index in self._watched]
         gated = bool(failing) and not (wants.scope.accept_errors or wants.scope.independent)
         if wants.scope.independent:
-            sick = unhealthy_groups(report.before, self._kernels, self._units)
+            sick = unhealthy_groups(
+                report.before, self._kernels, self._units, failing=not wants.scope.accept_errors
+            )
             self._groups = [group for group in self._groups if group.index not in sick]
             self._watched = [i for i in self._watched if nodes[i].group.index not in sick]
-            gated = bool(failing) and not self._groups
+            gated = bool(failing) and not self._groups and not wants.scope.accept_errors
         if wants.scope.accept_errors:
             self._watched = [i for i in self._watched if nodes[i].online]
         open_to = [k for group in self._groups for k in group.nodes if self._allows(k)]
@@ -690,15 +692,23 @@ def failing_nodes(state: State) -> list[int]:
 
 
 def unhealthy_groups(
-    state: State, kernels: Kernels, units: Mapping[str, Sequence[str]] | None = None
+    state: State,
+    kernels: Kernels,
+    units: Mapping[str, Sequence[str]] | None = None,
+    failing: bool = True,
 ) -> Collection[int]:
-    """Return the indices of groups with a failing node, or with a failure that is not tolerated."""
+    """Return the indices of groups with a failure that is not tolerated.
+
+    `failing`: also those of groups with a node that lacks the memory for failovers to it.
+    """
     cluster = state.cluster
-    unhealthy = {cluster.nodes[index].group.index for index in failing_nodes(state)}
+    unhealthy: set[int] = set()
+    if failing:
+        unhealthy = {cluster.nodes[index].group.index for index in failing_nodes(state)}
     rules = Rules("strict", units)
     for group in cluster.groups:
         tolerance = FailureTolerance(state, rules, group.nodes, kernels)
-        failing = rules.failing(cluster, group, group.nodes)
-        if group.index not in unhealthy and tolerance.not_tolerated(failing):
+        failures = rules.failing(cluster, group, group.nodes)
+        if group.index not in unhealthy and tolerance.not_tolerated(failures):
             unhealthy.add(group.index)
     return unhealthy
