@@ -548,7 +548,8 @@ _MEMORY_LIMIT = NodeLimit((
     Check("FailMem", lambda b, a, i: a.memory <= 0, "memory",
           Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory, resource=_MEMORY)),
     Check("FailMem", lambda b, a, i: a.memory_later <= 0, "memory",
-          Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later), when=When(later=True)),
+          Lack(FREE_MEMORY, "memory", lambda b, a, i: 1 - a.memory_later),
+          when=When(soft=True, later=True)),
 ))  # fmt: skip
 
 
