@@ -12,7 +12,7 @@ import json
 import os
 import sys
 
-from .documents import ALIKE, EXHAUSTED, KINDS, ODD, document
+from .documents import ALIKE, CROWDED, EXHAUSTED, KINDS, ODD, document
 from .oracle import PROGRAMS, installed
 from .runner import MODES, Case, Summary, ours, run, theirs
 from .statistics import measure
@@ -53,9 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument(
         "--kind",
-        choices=KINDS + EXHAUSTED + ALIKE + ODD,
+        choices=KINDS + EXHAUSTED + ALIKE + CROWDED + ODD,
         nargs="+",
-        default=[*KINDS, *EXHAUSTED, *ALIKE, *ODD],
+        default=[*KINDS, *EXHAUSTED, *ALIKE, *CROWDED, *ODD],
     )
     parser.add_argument("--mode", choices=MODES, default="hail", help="how both sides are asked")
     parser.add_argument("--programs", default="", help="a folder with the hail of another release")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from tests.builders import Json
 from tests.live.cluster_answers import POLICY, instance, node
 
+from .crowded import crowded_text
 from .documents import KINDS, document
 
 __all__ = ["OPTIONS", "Case", "case", "cluster_text", "tight_request"]
@@ -497,6 +498,9 @@ def case(number: int, program: str = "") -> Case:
     if rng.random() < 0.15:
         arguments = _bundled(arguments)
     files = {"cluster.data": cluster_text(rng)}
+    full = Random(f"crowded/{number}")  # which leaves the other draws as they were
+    if full.random() < 0.3:
+        files["cluster.data"] = crowded_text(full)
     if any(word.endswith("loads") for word in arguments):
         files["loads"] = _loads(rng)
     if rng.random() < 0.02:

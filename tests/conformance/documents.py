@@ -11,12 +11,13 @@ from random import Random
 from tests.builders import Json
 
 from .alike import alike
+from .crowded import crowded
 from .instances import populate, settle
 from .nodes import cluster_tags, groups, nodes, policy
 from .profiles import KINDS, Profile, draw, odd
 from .requests import BUILDERS
 
-__all__ = ["ALIKE", "EXHAUSTED", "KINDS", "ODD", "document"]
+__all__ = ["ALIKE", "CROWDED", "EXHAUSTED", "KINDS", "ODD", "document"]
 
 
 SUFFIX = "-exhausted"
@@ -26,6 +27,10 @@ EXHAUSTED = tuple(kind + SUFFIX for kind in ("relocate", "node-evacuate", "chang
 SAME = "-alike"
 ALIKE = tuple(kind + SAME for kind in KINDS if kind != "allocate-secondary")
 """Kinds of documents on equal nodes."""
+
+FULL = "-crowded"
+CROWDED = tuple(kind + FULL for kind in KINDS if kind != "allocate-secondary")
+"""Kinds of documents on small clusters that are nearly full."""
 
 RARE = "-odd"
 ODD = tuple(kind + RARE for kind in KINDS)
@@ -40,7 +45,7 @@ def document(seed: int, kind: str) -> Json:
     seed
         Any integer; the same seed gives the same document, for ever.
     kind
-        One of `KINDS`, `EXHAUSTED`, `ALIKE` or `ODD`.
+        One of `KINDS`, `EXHAUSTED`, `ALIKE`, `CROWDED` or `ODD`.
 
     Returns
     -------
@@ -54,6 +59,8 @@ def document(seed: int, kind: str) -> Json:
     rng = Random(f"{kind}/{seed}")
     if kind in ALIKE:
         return next(made for made in iter(lambda: alike(rng, kind.removesuffix(SAME)), 0) if made)
+    if kind in CROWDED:
+        return next(made for made in iter(lambda: crowded(rng, kind.removesuffix(FULL)), 0) if made)
     plain = kind.removesuffix(RARE)
     while True:
         profile = draw(rng, plain)
