@@ -160,6 +160,18 @@ def _fails_over_to_drained(one: Case, peer: Ran, own: Ran, original: Original) -
     )
 
 
+def _gains_nothing(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether only hbal has moves that leave the score as it is, to the last digit."""
+    kept, last = [], ""
+    for line in peer.out.splitlines():
+        found = re.match(r" +\d+\. .* (\d+\.\d{8}) a=", line)
+        if not found or found[1] != last:
+            kept.append(re.sub(r"(?<=Solution length=)\d+", "", line))
+        last = found[1] if found else last
+    ours = [re.sub(r"(?<=Solution length=)\d+", "", line) for line in own.out.splitlines()]
+    return peer.out != own.out and kept == ours and (peer.status, peer.err) == (own.status, own.err)
+
+
 def _compares_other_memory(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
     """Return whether only marks of N+1 differ, on nodes with less memory than they report."""
     if peer.status or own.status or peer.out != own.out:
@@ -208,6 +220,7 @@ LISTED = (
     Listed(("hail",), "less memory than the node reports", _compares_other_memory),
     Listed(("hspace",), "a score of hspace is NaN", _prints_no_score),
     Listed(("hail", "hspace"), "the last digit of a score", _rounds_otherwise),
+    Listed(("hbal",), "a move gains less than rounding", _gains_nothing),
     Listed(("hbal", "hcheck"), "external storage uses no spindles", _uses_no_spindles),
     Listed(("hroller",), "an instance fails over to a drained node", _fails_over_to_drained),
     Listed(("hsqueeze",), "hsqueeze powers the last node down", _keeps_a_node),
