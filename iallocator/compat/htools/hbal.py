@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from math import inf, isnan
 from shlex import quote
 
@@ -137,7 +138,7 @@ def run(given: Given) -> int:
     _print_moves(done, end)
     _show_end(given, done, group, score)
     if given.print_commands is not None:
-        _print_commands(done, given.print_commands, end)
+        _print_commands(done, given.print_commands, end, bool(given.first_job_group))
     after = done.after()
     if loud > 3:
         _print_free(before, after, group)
@@ -260,7 +261,7 @@ def _violating(state: State, nodes: Iterable[int]) -> dict[int, str]:
         counted = [i for i in state.primaries[node.index].values() if not i.admin_offline]
         cpus = node.reserved_cpus + sum(one.vcpus for one in counted)
         spindles = state.columns[SPINDLES][node.index]
-        if spindles > node.high_spindles:
+        if spindles > node.high_spindles and not node.exclusive_storage:
             violating[node.index] = "Bad FailDisk"
         elif cpus > node.vcpu_ratio * node.total_cpus:
             violating[node.index] = "Bad FailCPU"
@@ -349,10 +350,14 @@ def write_script(path: str, lines: Iterable[str]) -> None:
     print(f"The commands have been written to file '{path}'")
 
 
-def _print_commands(done: PlanResult, file: Any, end: str) -> None:
+def _print_commands(done: PlanResult, file: Any, end: str, first_set: bool) -> None:
+    """Print the commands, or write them to `file`; only those of the `first_set` of jobs."""
     lines = command_lines(done, end)
+    if first_set:
+        lines = list(takewhile(lambda line: not line.startswith("echo jobset 2,"), lines))
     if file is not True:
         write_script(file, lines)
         return
-    print("\nCommands to run to reach the above solution:")
+    title = "First set of jobs:" if first_set else "Commands to run to reach the above solution:"
+    print(f"\n{title}")
     print("".join(f"  {line}\n" for line in spread(lines)), end="")
