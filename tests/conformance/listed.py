@@ -221,7 +221,7 @@ LISTED = (
     Listed(("hspace",), "a score of hspace is NaN", _prints_no_score),
     Listed(("hail", "hspace"), "the last digit of a score", _rounds_otherwise),
     Listed(("hbal",), "a move gains less than rounding", _gains_nothing),
-    Listed(("hbal", "hcheck"), "external storage uses no spindles", _uses_no_spindles),
+    Listed(("hbal", "hcheck", "hsqueeze"), "external storage uses no spindles", _uses_no_spindles),
     Listed(("hroller",), "an instance fails over to a drained node", _fails_over_to_drained),
     Listed(("hsqueeze",), "hsqueeze powers the last node down", _keeps_a_node),
     Listed(("hsqueeze",), "hsqueeze checks offline nodes, too", _counts_offline_nodes),
