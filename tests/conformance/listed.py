@@ -203,7 +203,7 @@ def _rounds_otherwise(one: Case, peer: Ran, own: Ran, original: Original) -> boo
 
 def _uses_no_spindles(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
     """Return whether an instance on external storage is on a node with exclusive storage."""
-    if "cluster.data" not in one.files or "-t" not in one.arguments:
+    if not any("cluster.data" in word for word in one.arguments):
         return False
     exclusive = {row[0] for row in _rows(one, 1) if row[11:12] == ["Y"]}
     external = ("rbd", "ext", "gluster", "sharedfile", "blockdev")
