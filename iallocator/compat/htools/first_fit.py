@@ -72,53 +72,40 @@ def without_singles(state: State, nodes: Sequence[int]) -> list[Part]:
     ]
 
 
-def without_secondaries(state: State, nodes: Sequence[int], moves: Iterable[Move]) -> list[Part]:
-    """Divide `nodes` by the secondaries on them, after `moves` and the failovers off `nodes`.
+def without_secondaries(state: State, parts: Sequence[Part]) -> list[Part]:
+    """Divide each of `parts` by its secondaries, after its moves and the failovers off its nodes.
 
-    Instances fail over to secondaries among `nodes`, too. Each part has `moves`, and those of its
-    secondaries.
+    Instances fail over to secondaries in the same part, too. Each smaller part has the moves of its
+    part, and those of its secondaries.
 
     Raises
     ------
     ProgramError
-        If a secondary lacks the capacity for a failover, or a node cannot be drained alone.
+        If a node of any part lacks the capacity for a failover, or a node cannot be drained alone.
     """
-    cluster, listed = state.cluster, list(moves)
-    drains = _Moves(state)
-    with state.trial():
-        for move in listed:
-            move.apply(state)
-        pairs = [one for one in cluster.instances if len(one.nodes) > 1 and not one.forthcoming]
-        for one in sorted(pairs, key=lambda one: (one.nodes[0], -one.order)):
-            if one.nodes[0] in nodes:
-                swapped = one.nodes[::-1]
-                state.remove(one, one.nodes)
-                # Both nodes must have disk, even an old primary that is offline
-                if drains.limits.rejection(one, swapped, swapped, True, True) is not None:
-                    raise ProgramError("Error: Failed to migrate instances off nodes")
-                state.place(one, swapped)
-        where = {one.name: state.where[one.name] for one in pairs}
-        # Those that have failed over leave first, then the others, the last ones first
-        failed_over = [one for one in pairs if where[one.name] != one.nodes]
-        stayed = [one for one in reversed(pairs) if where[one.name] == one.nodes]
-        own: list[list[Instance]] = [[] for _ in cluster.nodes]
-        for one in (*failed_over, *stayed):
-            own[where[one.name][1]].append(one)
-        parts = _first_fit(state, nodes, own, lambda: drains.drain, "secondaries")
-    return [
-        (
-            part,
-            [
-                *listed,
-                *(
-                    Move(one, where[one.name], (where[one.name][0], to[one.name]))
-                    for index in part
-                    for one in own[index]
-                ),
-            ],
-        )
-        for part, to in parts
-    ]
+    moving = _Moves(state)
+    for part in parts:
+        with state.trial():
+            moving.fail_over(*part)
+    smaller: list[Part] = []
+    for nodes, moves in parts:
+        with state.trial():
+            pairs = moving.fail_over(nodes, moves)
+            where = {one.name: state.where[one.name] for one in pairs}
+            # Those that have failed over leave first, then the others, the last ones first
+            failed_over = [one for one in pairs if where[one.name] != one.nodes]
+            stayed = [one for one in reversed(pairs) if where[one.name] == one.nodes]
+            own: list[list[Instance]] = [[] for _ in state.cluster.nodes]
+            for one in (*failed_over, *stayed):
+                own[where[one.name][1]].append(one)
+            divided = _first_fit(state, nodes, own, lambda: moving.drain, "secondaries")
+        for some, to in divided:
+            leaving = [one for index in some for one in own[index]]
+            more = [
+                Move(one, where[one.name], (where[one.name][0], to[one.name])) for one in leaving
+            ]
+            smaller.append((some, [*moves, *more]))
+    return smaller
 
 
 def _first_fit(
@@ -172,18 +159,35 @@ def _online(state: State) -> list[list[int]]:
 
 
 class _Moves:
-    """Moves instances in the state.
-
-    Attributes
-    ----------
-    limits:
-        The limits of forced moves.
-    """
+    """Moves instances in the state, by the limits of forced moves."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._online = _online(state)
-        self.limits = MoveLimits(state, Capacities(state.cluster.nodes), ALL_FORCED)
+        self._limits = MoveLimits(state, Capacities(state.cluster.nodes), ALL_FORCED)
+
+    def fail_over(self, nodes: Sequence[int], moves: Iterable[Move]) -> list[Instance]:
+        """Make `moves`, fail over the instances with a primary among `nodes`; return all pairs.
+
+        Raises
+        ------
+        ProgramError
+            If a node lacks the capacity for a failover.
+        """
+        state = self._state
+        for move in moves:
+            move.apply(state)
+        every = state.cluster.instances
+        pairs = [one for one in every if len(one.nodes) > 1 and not one.forthcoming]
+        for one in sorted(pairs, key=lambda one: (one.nodes[0], -one.order)):
+            if one.nodes[0] in nodes:
+                swapped = one.nodes[::-1]
+                state.remove(one, one.nodes)
+                # Both nodes must have disk, even an old primary that is offline
+                if self._limits.rejection(one, swapped, swapped, True, True) is not None:
+                    raise ProgramError("Error: Failed to migrate instances off nodes")
+                state.place(one, swapped)
+        return pairs
 
     def drain(self, leaving: Sequence[Instance], source: int, part: Collection[int]) -> list[int]:
         """Move the instances that leave the node `source`; see `Drain`."""
@@ -206,9 +210,9 @@ class _Moves:
                 while rejected and position < len(others):
                     some = others[position : position + NODES_AT_ONCE]
                     if len(before) > 1:
-                        rejections = self.limits.secondary_rejections(one, before, before[0], some)
+                        rejections = self._limits.secondary_rejections(one, before, before[0], some)
                     else:
-                        rejections = self.limits.primary_rejections(one, before, some)
+                        rejections = self._limits.primary_rejections(one, before, some)
                     accepting = (k for k, index in enumerate(some) if index not in rejections)
                     step = next(accepting, len(some))
                     rejected = step == len(some)

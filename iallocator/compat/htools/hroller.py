@@ -115,7 +115,7 @@ def _parts(state: State, classes: Iterable[Sequence[int]], options: RebootOption
     else:
         parts = [part for nodes in classes for part in without_singles(state, nodes)]
     if options.evacuate:
-        parts = [smaller for part in parts for smaller in without_secondaries(state, *part)]
+        return without_secondaries(state, parts)
     return parts
 
 
