@@ -105,6 +105,7 @@ class Table:
         rows.insert(0, ([printable(column.title) for column in self._columns], "head"))
         whole = range(len(self._columns))
         widths = [max(columns_of(row[k]) for row, _ in rows) for k in whole]
+        # Otherwise, the line with the widest last cell is too long
         if not most or _total(widths) <= most or not widths[-1]:
             lines = self._above(whole, widths, narrow=False)
             lines += [(self._line(row, whole, widths), tone) for row, tone in rows]

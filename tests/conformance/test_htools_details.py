@@ -1003,3 +1003,49 @@ def test_migration_tags_are_named_before_limits_as_by_the_original() -> None:
     """If a failover in an evacuation violates tags and a limit, the reason names the tags."""
     one = case(2600311, "hail")
     assert ours(one) == theirs(one)
+
+
+CROWDED = """default|uuid-1|preferred||
+
+node00|6144|0|5632|65536|60416|16|N|uuid-1|1||N|0|1|1.0
+node01|8192|0|4096|65536|63488|16|N|uuid-1|1||N|0|1|1.0
+node02|12288|0|12288|65536|64512|8|N|uuid-1|1||N|0|1|1.0
+node03|12288|0|10240|65536|64512|16|N|uuid-1|1||N|0|1|1.0
+node04|6144|0|5632|65536|19456|16|N|uuid-1|1||N|0|1|1.0
+node05|6145|0|4097|65536|22528|4|N|uuid-1|1||N|0|1|1.0
+
+inst0|4096|1024|4|running|Y|node01|node05|drbd||3|-
+inst1|512|20480|4|running|Y|node04|node05|drbd||1|-
+inst2|2048|1024|4|running|Y|node03|node01|drbd|web:a|3|-
+inst3|512|20480|4|ADMIN_down|Y|node05|node04|drbd||3|-
+inst4|2048|1024|1|running|Y|node05|node02|drbd|web:a|3|-
+inst5|512|5120|2|running|Y|node00|node04|drbd||3|-
+
+htools:iextags:web
+
+"""
+"""A cluster with little free disk on two nodes."""
+
+
+@installed
+@pytest.mark.parametrize(
+    ("program", "words", "changes"),
+    [
+        ("hbal", "-C --first-job-group", {}),
+        ("hbal", "-Cscript --first-job-group", {}),
+        ("hbal", "", {"|1||N|0|1": "|2||Y|2|1"}),
+        ("hroller", "-f --full-evacuation --print-moves", {}),
+        ("hroller", "-f --full-evacuation --offline-maintenance --print-moves", {}),
+        ("hspace", "--accept-existing-errors --independent-groups", {"8192|0|4096": "8192|0|1"}),
+        ("hsqueeze", "-v", {"node05|drbd": "|file"}),
+    ],
+)
+def test_crowded_cluster_gives_the_output_of_the_original(
+    program: str, words: str, changes: dict[str, str]
+) -> None:
+    """On a nearly full cluster, the output is that of the original."""
+    text = CROWDED
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    one = Case(program, ("-t", "c.data", *words.split()), {"c.data": text})
+    assert ours(one) == theirs(one)

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     """Nodes that are drained together, and the moves off them."""
 
     Drain = Callable[[Sequence[Instance], int, Collection[int]], list[int]]
-    """``(leaving, node, part)`` -> the node to which each instance moves that leaves the node.
+    """``(leaving, node, part)`` -> the new node of each instance of `leaving`, which leave `node`.
 
-    `part` has been drained before. The list ends before an instance that no node accepts. Only if
-    there is none, the instances have moved.
+    The nodes of `part` have been drained before. The list ends before an instance that no node
+    accepts. Only if there is no such instance, the instances have moved.
     """
 
 __all__ = ["without_secondaries", "without_singles"]
@@ -60,10 +60,11 @@ def without_singles(state: State, nodes: Sequence[int]) -> list[Part]:
         for group, some in zip((node.group for node in cluster.nodes), own)
         for one in some
     )
-    drain = _Moves(state).drain
+    online = _online(state)
+    moving = None if by_amounts else _Moves(state, online)
 
     def start() -> Drain:
-        return _Sums(state).drain if by_amounts else drain
+        return _Sums(state, online).drain if moving is None else moving.drain
 
     parts = _first_fit(state, nodes, own, start, "non-redundant instances")
     return [
@@ -83,7 +84,7 @@ def without_secondaries(state: State, parts: Sequence[Part]) -> list[Part]:
     ProgramError
         If a node of any part lacks the capacity for a failover, or a node cannot be drained alone.
     """
-    moving = _Moves(state)
+    moving = _Moves(state, _online(state))
     for part in parts:
         with state.trial():
             moving.fail_over(*part)
@@ -161,9 +162,9 @@ def _online(state: State) -> list[list[int]]:
 class _Moves:
     """Moves instances in the state, by the limits of forced moves."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, online: Sequence[Sequence[int]]) -> None:
         self._state = state
-        self._online = _online(state)
+        self._online = online
         self._limits = MoveLimits(state, Capacities(state.cluster.nodes), ALL_FORCED)
 
     def fail_over(self, nodes: Sequence[int], moves: Iterable[Move]) -> list[Instance]:
@@ -204,7 +205,8 @@ class _Moves:
                 state.remove(one, before)
                 # The nodes receive instances only, so they reject all instances of a shape from
                 # then on
-                plain = not (len(before) > 1 or one.pools or one.desired or one.requires)
+                plain = len(before) == 1 and one.pools is None
+                plain = plain and not (one.desired or one.requires)
                 position = first.get(one.shape, 0) if plain else 0
                 rejected = True
                 while rejected and position < len(others):
@@ -265,9 +267,9 @@ class _Sums:
     The state stays as it is.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, online: Sequence[Sequence[int]]) -> None:
         self._state = state
-        self._online = _online(state)
+        self._online = online
         self._drained: set[int] = set()
         # Node -> what it can give of each resource, beside the instances that have moved there
         self._spare: dict[int, list[float]] = {}
