@@ -39,7 +39,7 @@ from iallocator.n1 import PACKED_LIMITS, PROVED_LOST, PROVED_SAFE, UNPROVED, sum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from iallocator.model.cluster import Group
     from iallocator.model.instance import Instance
@@ -469,11 +469,10 @@ def check_movers(
         if capacity is None or rejected:
             capacity = TargetCapacity(state, targets)
         return check_shares(state, demand.shares, failure, failovers, capacity)
-    need = demand.largest
+    need, memory = demand.largest, state.columns[MEMORY]
     if capacity is not None and not rejected:
         largest, total, closing = capacity.without(failure, need, failovers)
     else:
-        memory = state.columns[MEMORY]
         free = [memory[t] - failovers.get(t, 0) - 1 for t in targets if t not in failure]
         largest = max(free, default=-inf)
         total = sum([c for c in free if c > 0])
@@ -483,20 +482,26 @@ def check_movers(
     spare = closing - (demand.moved - need) - 1
     if spare >= 0 and not demand.plain:
         return PROVED_SAFE, spare
-    outside = [t for t in targets if t not in failure]
-    closes = [(state.columns[MEMORY][t] - failovers.get(t, 0) - need, inf, inf) for t in outside]
+    disk, size = state.columns[DISK], demand.largest_disk
+    most = demand.most_spindles if demand.plain else 0
+
+    def closes() -> Iterator[tuple[float, float, float]]:
+        """Yield what closes each target: MiB of memory, MiB of disk, and spindles."""
+        for t in targets:
+            if t not in failure:
+                taken = failovers.get(t, 0) + need
+                if demand.plain:
+                    yield memory[t] - taken, disk[t] - size, _free_spindles(state, t) - most + 1
+                else:
+                    yield memory[t] - taken, inf, inf
+
     if demand.plain:
-        disk, size, most = state.columns[DISK], demand.largest_disk, demand.most_spindles
-        closes = [
-            (memory, disk[t] - size, _free_spindles(state, t) - most + 1)
-            for t, (memory, _, _) in zip(outside, closes)
-        ]
         budgets = demand.moved - need, demand.plain_disk - size, (demand.spindles or 0) - most
-        kind, spare = sum_of_shares(closes, *budgets)
+        kind, spare = sum_of_shares(closes(), *budgets)
         if kind == PROVED_SAFE:
             return kind, spare
     # Each of the other instances closes one target at most
-    able = sum(min(amounts) > 0 for amounts in closes)
+    able = sum(min(amounts) > 0 for amounts in closes())
     return (PROVED_SAFE, -1) if able >= demand.movers else (UNPROVED, 0)
 
 
