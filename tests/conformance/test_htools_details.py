@@ -1034,6 +1034,7 @@ htools:iextags:web
         ("hbal", "-C --first-job-group", {}),
         ("hbal", "-Cscript --first-job-group", {}),
         ("hbal", "", {"|1||N|0|1": "|2||Y|2|1"}),
+        ("hbal", "-v -v", {"6145|0|4097": "6144|0|4096"}),
         ("hroller", "-f --full-evacuation --print-moves", {}),
         ("hroller", "-f --full-evacuation --offline-maintenance --print-moves", {}),
         ("hspace", "--accept-existing-errors --independent-groups", {"8192|0|4096": "8192|0|1"}),

@@ -24,7 +24,7 @@ from iallocator.limits.node import (
     checks_for,
 )
 from iallocator.model.columns import COLUMNS
-from iallocator.model.node_view import after_primary, after_secondary
+from iallocator.model.node_view import after_primary, after_secondary, without_slack
 from iallocator.scoring.metrics import (
     LOCATION,
     RESERVED,
@@ -296,11 +296,13 @@ class Sides:
         table, batch = self._table, self._batch
         self._at_p = table.view(self.p)
         self._at_n = table.view(self.n)
-        self._p0 = self._at_p.plus(batch.less_primary, self._at_p.reserved)
+        reserved = without_slack(self._at_p.reserved, batch)  # type: ignore[arg-type]
+        self._p0 = self._at_p.plus(batch.less_primary, reserved)
         self._tagged(self._p0, self.p, -1)
         if batch.drbd:
             self._at_s = table.view(self.s)
-            self._s0 = self._at_s.plus(batch.less_secondary, left_reserved)
+            reserved = without_slack(left_reserved, batch)  # type: ignore[arg-type]
+            self._s0 = self._at_s.plus(batch.less_secondary, reserved)
 
     def _tagged(self, view: BatchView, node: Whole, sign: int) -> BatchView:
         if self._tags is not None:
