@@ -1050,3 +1050,47 @@ def test_crowded_cluster_gives_the_output_of_the_original(
         text = text.replace(old, new)
     one = Case(program, ("-t", "c.data", *words.split()), {"c.data": text})
     assert ours(one) == theirs(one)
+
+
+RESERVED = """default|uuid-1|preferred||
+
+node00|4096|0|512|65536|26624|16|N|uuid-1|1||N|0|1|1.0
+node01|2048|0|2048|65536|34816|4|N|uuid-1|1||N|0|1|1.0
+node02|6144|0|4608|65536|16384|8|N|uuid-1|1||N|0|1|1.0
+
+inst0|1024|5120|3|running|Y|node00|node01|drbd||1|-
+inst1|1024|5120|2|ADMIN_offline|N|node00|node02|drbd||1|-
+inst2|2048|5120|1|running|Y|node00|node01|drbd|web:a|1|-
+inst4|512|1024|4|ADMIN_down|Y|node00|node02|drbd|web:a,db:x|3|-
+inst6|512|20480|3|running|Y|node02|node00|drbd||2|-
+inst8|1024|20480|2|ADMIN_down|Y|node02|node01|drbd||2|-
+
+
+"""
+"""A cluster in which balancing leaves a node with exactly the free memory that it reserves."""
+
+NO_MEMORY = """default|uuid-1|preferred||
+
+node04|2048|0|0|65536|64512|4|N|uuid-1|1||N|0|1|1.0
+
+inst3|2048|1024|3|running|Y|node04||file||2|-
+
+
+"""
+"""A node without free memory and without a reserve."""
+
+
+@installed
+@pytest.mark.parametrize(
+    ("program", "words", "text"),
+    [
+        ("hsqueeze", "-v --minimal-resources=1", RESERVED),
+        ("hcheck", "--no-simulation", NO_MEMORY),
+    ],
+)
+def test_node_with_no_memory_beyond_its_reserve_gives_the_output_of_the_original(
+    program: str, words: str, text: str
+) -> None:
+    """If a node has no free memory beyond its reserve, the output is that of the original."""
+    one = Case(program, ("-t", "c.data", *words.split()), {"c.data": text})
+    assert ours(one) == theirs(one)

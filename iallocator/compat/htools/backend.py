@@ -407,12 +407,7 @@ def scores(state: State, nodes: Sequence[int]) -> list[str]:
     rows = [("Field", "Value", "Weight")]
     if any(state.cluster.nodes[index].online for index in nodes):
         rows += [
-            # Not -0.0, to which `Node.reserve_slack` may be rounded
-            (
-                one.htools,
-                decimal(round(term / one.weight, WRITTEN_DECIMALS) + 0.0),
-                f"x{one.weight:.2f}",
-            )
+            (one.htools, decimal(term / one.weight), f"x{one.weight:.2f}")
             for one, term in zip(STATISTICS, terms_of(state, nodes), strict=True)
             if one.htools
         ]
@@ -432,7 +427,10 @@ def decimal(value: float) -> str:
     if not isfinite(value):
         return f"{'-' if value < 0 else ''}Infinity"
     # Large numbers have zeros after the digits that distinguish them from other numbers
-    return f"{value:.8f}" if abs(value) < MOST_FIXED else decimal_of(value, WRITTEN_DECIMALS)
+    if abs(value) >= MOST_FIXED:
+        return decimal_of(value, WRITTEN_DECIMALS)
+    # Not -0.0, to which `Node.reserve_slack` may be rounded
+    return f"{round(value, WRITTEN_DECIMALS) + 0.0:.8f}"
 
 
 QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {

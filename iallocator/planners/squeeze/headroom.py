@@ -53,7 +53,6 @@ class Headroom:
         node = state.cluster.nodes[index]
         before = NodeView.of(state, index, capacities(node))
         after = before.plus(self.instance.as_primary, before.reserved)
-        before.reserved -= 0.5  # a node with exactly enough memory for failovers lacks none
         for check in checks_for(PRIMARY, self.instance, ALL_LIMITS):
             if check.fails(before, after, self.instance):
                 return check.numbers(before, after, self.instance)
