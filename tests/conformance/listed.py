@@ -160,16 +160,41 @@ def _fails_over_to_drained(one: Case, peer: Ran, own: Ran, original: Original) -
     )
 
 
-def _gains_nothing(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
-    """Return whether only hbal has moves that leave the score as it is, to the last digit."""
+def _gaining(lines: list[str]) -> list[str]:
+    """Return the output of hbal without moves that leave the score as it is, to the last digit."""
     kept, last = [], ""
-    for line in peer.out.splitlines():
+    for line in lines:
         found = re.match(r" +\d+\. .* (\d+\.\d{8}) a=", line)
         if not found or found[1] != last:
             kept.append(re.sub(r"(?<=Solution length=)\d+", "", line))
         last = found[1] if found else last
+    return kept
+
+
+def _gains_nothing(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether only hbal has moves that leave the score as it is, to the last digit."""
     ours = [re.sub(r"(?<=Solution length=)\d+", "", line) for line in own.out.splitlines()]
-    return peer.out != own.out and kept == ours and (peer.status, peer.err) == (own.status, own.err)
+    same = _gaining(peer.out.splitlines()) == ours
+    return peer.out != own.out and same and (peer.status, peer.err) == (own.status, own.err)
+
+
+def _balances_for_nothing(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether only hsqueeze has further moves, and balancing moves for nothing.
+
+    Balancing is that of hbal without the nodes that are powered down.
+    """
+    if "cluster.data" not in one.files or (peer.status, peer.err) != (own.status, own.err):
+        return False
+    theirs, ours = (
+        [line for text in (ran.out, *ran.written.values()) for line in text.splitlines()]
+        for ran in (peer, own)
+    )
+    rest = iter(theirs)
+    if not all(line in rest for line in ours if "gnt-" in line):
+        return False
+    off = [f"-O{name}" for name in ours if name in {row[0] for row in _rows(one, 1)}]
+    balanced = original(Case("hbal", ("-tcluster.data", *off), one.files)).out.splitlines()
+    return len(_gaining(balanced)) < len(balanced)
 
 
 def _compares_other_memory(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
@@ -207,7 +232,8 @@ def _uses_no_spindles(one: Case, peer: Ran, own: Ran, original: Original) -> boo
         return False
     exclusive = {row[0] for row in _rows(one, 1) if row[11:12] == ["Y"]}
     external = ("rbd", "ext", "gluster", "sharedfile", "blockdev")
-    return any(row[6] in exclusive and row[8] in external for row in _rows(one, 2))
+    rows = (row for row in _rows(one, 2) if len(row) > 8)
+    return any(row[6] in exclusive and row[8] in external for row in rows)
 
 
 READERS = ("hail", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace")
@@ -221,6 +247,7 @@ LISTED = (
     Listed(("hspace",), "a score of hspace is NaN", _prints_no_score),
     Listed(("hail", "hspace"), "the last digit of a score", _rounds_otherwise),
     Listed(("hbal",), "a move gains less than rounding", _gains_nothing),
+    Listed(("hsqueeze",), "a move gains less than rounding", _balances_for_nothing),
     Listed(("hbal", "hcheck", "hsqueeze"), "external storage uses no spindles", _uses_no_spindles),
     Listed(("hroller",), "an instance fails over to a drained node", _fails_over_to_drained),
     Listed(("hsqueeze",), "hsqueeze powers the last node down", _keeps_a_node),
