@@ -8,8 +8,8 @@ instance can be restarted, in whatever order and wherever the earlier ones resta
 instance must be checked: with x smaller by one, the sum rises by the number of targets that could
 hold x, and the memory of the earlier instances by one.
 
-Each earlier instance closes one target at most. So an instance can also be restarted if more
-targets can hold it than there are earlier instances.
+A target is open while it holds fewer instances than it can hold of the largest one. So an instance
+can also be restarted if these numbers, added over all targets, are more than the earlier instances.
 
 Plain instances need disk as well: a target is closed to an instance by memory or by disk. To close
 a target, earlier instances use there a share of the memory of all earlier instances, or a share of
@@ -29,7 +29,7 @@ Source: the proof was developed for this program.
 from __future__ import annotations
 
 from _bisect import bisect_left  # the part in C, which is in the interpreter
-from math import inf
+from math import ceil, inf
 
 from iallocator.constraints.table import entry_rejection, move_rejections
 from iallocator.limits.node import other_limits
@@ -500,9 +500,24 @@ def check_movers(
         kind, spare = sum_of_shares(closes(), *budgets)
         if kind == PROVED_SAFE:
             return kind, spare
-    # Each of the other instances closes one target at most
-    able = sum(min(amounts) > 0 for amounts in closes())
-    return (PROVED_SAFE, -1) if able >= demand.movers else (UNPROVED, 0)
+    # An instance cannot be placed only if each target holds as many of the largest as it can
+    sizes = need, size if demand.plain else 0, most
+    held = 0.0
+    for amounts in closes():
+        held += min(map(_held, amounts, sizes))
+        if held >= demand.movers:
+            return PROVED_SAFE, -1
+    return UNPROVED, 0
+
+
+def _held(closing: float, size: float) -> float:
+    """Return how many instances of `size` a target can certainly hold.
+
+    `closing`: the amount that closes the target to one of them.
+    """
+    if closing <= 0:
+        return 0
+    return ceil(closing / size) if size and closing < inf else inf
 
 
 def _free_spindles(state: State, index: int) -> float:

@@ -13,6 +13,8 @@ Source: these are the steps of hail.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from iallocator.constraints.table import entry_rejections, move_rejections
 from iallocator.limits.node import (
     FORCED_LIMITS,
@@ -176,11 +178,14 @@ class Simulation:
         """
         return not self._failover(instance, failed)
 
-    def lost(self, failing: Sequence[Failure]) -> dict[Failure, UnrestartedInstance | None]:
+    def lost(
+        self, failing: Sequence[Failure], one_is_enough: bool = False
+    ) -> dict[Failure, UnrestartedInstance | None]:
         """Return the failures in `failing`, all in one group, that lose an instance.
 
         Each failure has the first instance that the simulation cannot restart, or None if arrays
-        decide: arrays do not name instances.
+        decide: arrays do not name instances. With `one_is_enough`, the result may have the first of
+        these failures only.
         """
         if not failing:
             return {}
@@ -203,8 +208,9 @@ class Simulation:
                 fixed = self.kernels.fixed
                 lost = batch.lost_failures(self, self._state, fixed, self._rules, failing)
                 return dict.fromkeys(lost)
-        simulated = [(failure, self.fail(failure)) for failure in failing]
-        return {failure: first for failure, first in simulated if first is not None}
+        simulated = ((failure, self.fail(failure)) for failure in failing)
+        found = ((failure, first) for failure, first in simulated if first is not None)
+        return dict(islice(found, 1) if one_is_enough else found)
 
     def _primaries(self, node: int) -> list[Instance]:
         """Return the instances that must leave `node`, in the order of their restarts.

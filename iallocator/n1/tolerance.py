@@ -770,8 +770,7 @@ class FailureTolerance:
         """Return those of `failing` that are not tolerated; with exact search, also undecided ones.
 
         Each has its first instance that cannot be restarted, or None if no simulation named it.
-        With `one_is_enough`, the result may be incomplete if bounds prove that one failure is not
-        tolerated.
+        With `one_is_enough`, the result may be incomplete if it is not empty.
         """
         kinds = self._check_bounds(failing)
         lost: dict[Failure, UnrestartedInstance | None] = dict.fromkeys(
@@ -786,7 +785,9 @@ class FailureTolerance:
         for one in unknown:
             by_group.setdefault(self.state.cluster.nodes[one[0]].group, []).append(one)
         for some in by_group.values():
-            lost |= self._simulated().lost(some)
+            lost |= self._simulated().lost(some, one_is_enough)
+            if lost and one_is_enough:
+                break
         return lost
 
     def _tolerated_before(self, failing: Sequence[Failure]) -> list[Failure]:
