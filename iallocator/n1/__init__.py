@@ -94,6 +94,7 @@ def sum_of_shares(
     """
     first = second = others = 0.0  # the two largest shares, and the sum of the others
     most = 3 if spindle_budget else 2  # the budgets that can close targets
+    open_alone = 0  # targets that no budget can close
     for memory, disk, spindles in closing:
         if memory <= 0 or disk <= 0 or spindles <= 0:
             continue  # the target is closed already
@@ -107,9 +108,11 @@ def sum_of_shares(
             first, second = (share, first) if share > first else (first, share)
         else:
             others += share
-        if others > most:  # no share is negative
+        open_alone += share > 1
+        if others > most or open_alone > 2:  # no share is negative
             return PROVED_SAFE, inf
-    return (PROVED_SAFE, -1) if first + second + others > most else (UNPROVED, 0)
+    safe = first + second + others > most or open_alone
+    return (PROVED_SAFE, -1) if safe else (UNPROVED, 0)
 
 
 ONLY_LEFT, MOVED_WITHIN, ENTERED = range(3)

@@ -13,9 +13,10 @@ can also be restarted if these numbers, added over all targets, are more than th
 
 Plain instances need disk as well: a target is closed to an instance by memory or by disk. To close
 a target, earlier instances use there a share of the memory of all earlier instances, or a share of
-their disk. If the smaller of the two shares, added over all targets, is more than two, they cannot
-close all targets. If this holds even without the two largest shares, a new instance that fills two
-nodes cannot make the failure intolerable. With exclusive storage, spindles are a third resource.
+their disk. If the smaller of the two shares is more than one for a target, they cannot close it. If
+it is more than two, added over all targets, they cannot close all targets. If this holds even
+without the two largest shares, a new instance that fills two nodes cannot make the failure
+intolerable. With exclusive storage, spindles are a third resource.
 
 If several nodes fail together, the instances of each of their groups are restarted on the other
 nodes of that group. An instance with both nodes among the failed ones cannot be restarted.

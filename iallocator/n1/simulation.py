@@ -89,6 +89,12 @@ class Simulation:
         self.kernels = kernels
         self._rules = rules
         self._scope = scope
+        self._tried = 0  # moves × nodes, simulated one by one
+
+    @property
+    def worth_arrays(self) -> bool:
+        """Return whether so much has been simulated that loading arrays would have been faster."""
+        return self._tried > WORTH_ARRAYS
 
     def fail(self, failure: Failure) -> UnrestartedInstance | None:
         """Return the first instance that cannot be restarted after `failure`, or None.
@@ -329,6 +335,7 @@ class Simulation:
         `scope`: the nodes over which the scores are computed.
         """
         self._rules.spend(len(targets) * SCALAR_WORK)
+        self._tried += len(targets)
         state, first = self._state, item[0]
         if self._rules.impersonated(first) and not self._rules.recreates(first):
             return self._move_namesake(first, targets, scope)

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["FailureTolerance"]
 
 FEW_PLACEMENTS = 40
-"""The number of calls of `FailureTolerance.accepts` up to which simulations are used, because
+"""The number of calls of `FailureTolerance.accepts` up to which exact search is used, because
 loading the array library, which counting needs, takes longer."""
 
 
@@ -679,8 +679,11 @@ class FailureTolerance:
 
     def counts(self) -> bool:
         """Return whether counting is loaded, or is worth loading."""
-        loaded = self._counted is not None or "numpy" in sys.modules
-        return loaded or self._asked > FEW_PLACEMENTS
+        if self._counted is not None or "numpy" in sys.modules:
+            return True
+        if self.rules.exact:
+            return self._asked > FEW_PLACEMENTS
+        return self._simulation is not None and self._simulation.worth_arrays
 
     def certainly_rejects(self, instance: Instance, node: int) -> bool:
         """Return whether `node` certainly rejects a new `instance`, and every larger one."""
