@@ -57,6 +57,7 @@ def _rejects_value(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
     """Return whether only this program rejects a value of the message or of an answer of RAPI."""
     rejected = re.search(r"(^Error: |: )[\w/ .-]+: expected .*, got ", own.out + own.err, re.M)
     accepted = not peer.status or (NOT_LOADED in own.err and NOT_LOADED not in peer.err)
+    accepted |= "inconsistent data" in peer.err and "inconsistent data" not in own.err
     return accepted and bool(own.status) and rejected is not None
 
 
@@ -136,7 +137,9 @@ def _counts_offline_nodes(one: Case, peer: Ran, own: Ran, original: Original) ->
         if "?" in row[1:7]:
             return True
         if row[7] == "Y" or row[0] in leaving:
-            free = int(row[3]) if row[7] == "Y" else int(row[1]) - int(row[2])
+            here = [held for held in _rows(one, 2) if held[6] == row[0] and row[7] == "Y"]
+            stopped = sum(int(held[1]) for held in here if held[4] != "running")
+            free = int(row[3]) - stopped if row[7] == "Y" else int(row[1]) - int(row[2])
             ratio = float(policies.get(groups[row[8]], policies[""])[4])
             if free <= memory or int(row[6]) * ratio < 1 + cpus + used * (row[7] == "Y"):
                 return True
@@ -214,6 +217,15 @@ def _compares_other_memory(one: Case, peer: Ran, own: Ran, original: Original) -
     return len(theirs) == len(ours)
 
 
+def _starts_otherwise(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
+    """Return whether a node passes N+1 at the start only by the memory that it reports."""
+    words = [word for word in one.arguments if not word.startswith("-p")]
+    shown = original(one._replace(arguments=(*words, "-pfmem,umem,rmem"))).err.splitlines()
+    rows = [line.split() for line in shown]
+    amounts = [[int(word) for word in row] for row in rows if len(row) == 3 and row[0].isdigit()]
+    return any(used <= reserved <= free for free, used, reserved in amounts)
+
+
 def _rounds_otherwise(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
     """Return whether only the last digit of a score differs, by one."""
     form = r"(?<=score: )\d+\.\d{8}"
@@ -244,7 +256,8 @@ LISTED = (
     Listed(("hail",), "hail crashes", _crashes),
     Listed(("hail",), "a score of hail is NaN", _has_no_score),
     Listed(("hail",), "less memory than the node reports", _compares_other_memory),
-    Listed(("hspace",), "a score of hspace is NaN", _prints_no_score),
+    Listed(("hspace", "hcheck"), "a score is NaN", _prints_no_score),
+    Listed(("hail", "hbal", "hspace"), "N+1 by the reported memory", _starts_otherwise),
     Listed(("hail", "hspace"), "the last digit of a score", _rounds_otherwise),
     Listed(("hbal",), "a move gains less than rounding", _gains_nothing),
     Listed(("hsqueeze",), "a move gains less than rounding", _balances_for_nothing),

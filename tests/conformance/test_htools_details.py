@@ -1038,6 +1038,9 @@ htools:iextags:web
         ("hroller", "-f --full-evacuation --print-moves", {}),
         ("hroller", "-f --full-evacuation --offline-maintenance --print-moves", {}),
         ("hspace", "--accept-existing-errors --independent-groups", {"8192|0|4096": "8192|0|1"}),
+        ("hspace", "-p+plist --standard-alloc=1024,1024,1", {}),
+        ("hspace", "--max-cpu=NaN -q", {}),
+        ("hspace", "--max-cpu=1e30", {}),
         ("hsqueeze", "-v", {"node05|drbd": "|file"}),
     ],
 )

@@ -482,8 +482,9 @@ def _numbers(state: State, node: Node, name: str) -> str:
     cluster = state.cluster
     if name == "peermap":
         return f"[{','.join(f'({index},{memory})' for index, memory in _peers(state, node))}]"
-    ordered = sorted(cluster.instances, key=lambda one: one.order, reverse=True)
-    names = dict.fromkeys([*(one.name for one in ordered), *state.where])
+    new = [one for some in state.primaries for one in some.values() if one.order != LAST_ORDER]
+    ordered = sorted([*cluster.instances, *new], key=lambda one: one.order, reverse=True)
+    names = dict.fromkeys(one.name for one in ordered)
     numbers = {one: number for number, one in enumerate(names)}
     role, held = (0, state.primaries) if name == "plist" else (1, state.secondaries)
     settled: list[int] = []

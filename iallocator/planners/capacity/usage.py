@@ -43,10 +43,18 @@ class Totals:
         self.disk = sum(node.total_disk for node in nodes)
         self.own_cpus = sum(node.reserved_cpus for node in nodes)
         self.cpus = sum(node.total_cpus for node in nodes)
-        self.vcpus = sum(int(node.vcpu_ratio * node.total_cpus) for node in nodes)
+        self.vcpus = sum(_whole(node.vcpu_ratio * node.total_cpus) for node in nodes)
         self.spindles = sum(
             node.total_spindles if node.exclusive_storage else node.spindle_count for node in nodes
         )
+
+
+def _whole(amount: float) -> int:
+    """Return `amount` without its fraction; the least 64-bit number if it has more bits or is NaN.
+
+    Source: htools count so.
+    """
+    return int(amount) if abs(amount) < 2.0**63 else -(2**63)
 
 
 class Figures:
