@@ -333,8 +333,14 @@ class Command:
 
     @property
     def master(self) -> str:
-        """Return the name of the master node; "" if it is unknown."""
-        return getattr(self.settings, "master_node", "") or self.source.master
+        """Return the name of the first master node; "" if it is unknown."""
+        return next(iter(self.masters), "")
+
+    @property
+    def masters(self) -> tuple[str, ...]:
+        """Return the names of the master nodes: the one that an option names, or all known ones."""
+        named = getattr(self.settings, "master_node", "")
+        return (named,) if named else self.source.masters
 
 
 def print_json(document: object, finite: bool = False) -> None:

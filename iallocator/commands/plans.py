@@ -259,7 +259,7 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
         command.effective,
         target=own.target_resources,
         minimal=own.minimal_resources,
-        master=command.master,
+        masters=command.masters,
         prefer=own.prefer,
         avoid=own.avoid,
         kinds=MOVE_ALL if own.all_instances else MOVE_DRBD if own.drbd else MOVE_SHARED,
@@ -267,7 +267,7 @@ def squeeze(command: Command, deadline: Deadline) -> PlanResult:
         tag_prefix=own.tag_prefix,
     )
     done = squeeze_cluster(source.cluster, source.policy, wanted, say_plan)
-    if not wanted.master and done.action != "online":
+    if not wanted.masters and done.action != "online":
         done.remarks.append(
             "Warning: the master node is unknown and may be among the nodes to power down; "
             "name it with --master-node"

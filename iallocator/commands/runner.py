@@ -361,7 +361,7 @@ def _show_states(states: Iterable[ShownState], command: Command) -> None:
                 state.cluster,
                 state,
                 policy=command.source.policy,
-                master=command.master,
+                masters=command.masters,
                 backwards=not settings.behaviour.orders_by_name,
             )
             write_file(f"{settings.save_cluster}.{shown.suffix}", text)

@@ -122,7 +122,7 @@ def _written(source: Source, settings: Snapshot) -> str:
     if settings.form == "text":
         state = State(source.cluster)
         return write_text(
-            source.cluster, state, policy=source.policy, master=source.master, backwards=True
+            source.cluster, state, policy=source.policy, masters=source.masters, backwards=True
         )
 
     if source.document is None:

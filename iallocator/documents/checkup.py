@@ -16,6 +16,7 @@ from iallocator.planners.check.health import (
 )
 from iallocator.scoring.metrics import NO_CENTRES, RESERVED_TOTAL, STATISTICS, values
 from iallocator.scoring.scalar import terms_of
+from iallocator.tolerances import WRITTEN_DECIMALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ class Checkup:
                     sums[key] += value
                     yield f"HCHECK_{moment}_GROUP_{number}_{key}={value}"
                 score = 0.0 if health.offline_nodes == len(health.group.nodes) else health.score
+                score = round(score, WRITTEN_DECIMALS) + 0.0  # not -0.0
                 yield f"HCHECK_{moment}_GROUP_{number}_SCORE={score:.8f}"
             if not checked:  # hcheck prints the last value with the first key
                 yield f"HCHECK_{moment}_CLUSTER_N1_FAIL={int(self.hcheck_needs)}"

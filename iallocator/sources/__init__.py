@@ -51,8 +51,9 @@ class Source:
     ----------
     policy:
         The policy of the whole cluster.
-    master:
-        The name of the master node; "" if the source does not report it.
+    masters:
+        The names of the master nodes. Usually, there is one. Sources that do not report it have
+        none; text files that combine several clusters can have several.
     document:
         The captured document, if the cluster comes from one; its request is ignored. For a running
         cluster, the document that Ganeti would write, without a request.
@@ -60,20 +61,25 @@ class Source:
         The placement of all instances, if it has been computed already; else None.
     """
 
-    __slots__ = ("cluster", "document", "master", "policy", "state")
+    __slots__ = ("cluster", "document", "masters", "policy", "state")
 
     def __init__(
         self,
         cluster: Cluster,
         policy: Policy,
-        master: str = "",
+        masters: tuple[str, ...] = (),
         document: Raw | None = None,
     ) -> None:
         self.cluster = cluster
         self.policy = policy
-        self.master = master
+        self.masters = masters
         self.document = document
         self.state: State | None = None
+
+    @property
+    def master(self) -> str:
+        """Return the name of the first master node; "" if there is none."""
+        return next(iter(self.masters), "")
 
 
 def load(
@@ -108,7 +114,7 @@ def source_of_document(raw: bytes, path: str, reading: Reading) -> Source:
     """
     with InFile(path):
         document = decode(raw)
-        return Source(read_cluster(document, reading), cluster_policy(document), "", document)
+        return Source(read_cluster(document, reading), cluster_policy(document), (), document)
 
 
 def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool = False) -> str:
@@ -182,7 +188,7 @@ def substitute(settings: Settings, reading: Reading, in_run: bool = True) -> Sou
         from iallocator.sources.live.load import read_live
 
         cluster, policy, master, document = read_live(settings, reading, in_run)
-        return Source(cluster, policy, master, document)
+        return Source(cluster, policy, (master,) if master else (), document)
     return None
 
 
@@ -200,7 +206,7 @@ def source_of_text(raw: bytes, settings: Settings, reading: Reading) -> Source:
 
 
 def _source(given: TextCluster) -> Source:
-    return Source(given.cluster, given.policy, given.master)
+    return Source(given.cluster, given.policy, given.masters)
 
 
 def named(settings: Settings) -> list[str]:

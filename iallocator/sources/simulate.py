@@ -109,14 +109,14 @@ def simulate(specs: Sequence[str], reading: Reading) -> TextCluster:
             )
             for position in range(1, count + 1)
         )
-    master = nodes[0].name if nodes else ""
+    masters = tuple(node.name for node in nodes[:1])
     if not reading.behaviour.orders_by_name:
         nodes.reverse()
     else:
         nodes.sort(key=lambda node: node.name)
     cluster = Cluster("", [], groups, nodes, [])
     read_facts({"nodes": {}, "instances": {}}, cluster, reading)
-    return TextCluster(cluster, default_policy(), master)
+    return TextCluster(cluster, default_policy(), masters)
 
 
 def _count(spec: str, what: str, text: str) -> int:

@@ -72,14 +72,17 @@ STATE_OF_STATUS = {
 
 
 class TextCluster:
-    """The cluster in a text file, with its policy and its master node."""
+    """The cluster in a text file, with its policy and the names of its master nodes.
 
-    __slots__ = ("cluster", "master", "policy")
+    A file that combines several clusters can have several master nodes.
+    """
 
-    def __init__(self, cluster: Cluster, policy: Policy, master: str = "") -> None:
+    __slots__ = ("cluster", "masters", "policy")
+
+    def __init__(self, cluster: Cluster, policy: Policy, masters: tuple[str, ...] = ()) -> None:
         self.cluster = cluster
         self.policy = policy
-        self.master = master
+        self.masters = masters
 
 
 def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
@@ -118,11 +121,11 @@ def read_text(raw: bytes, path: str, reading: Reading) -> TextCluster:
     }
     read_facts(document, cluster, reading)
     policy = policies[""][0] if "" in policies else default_policy()
-    # The line of the master; a node with unknown amounts is offline
+    # A node with unknown amounts is offline
     masters = (
         line.text(0) for line in node_lines if line.text(7) == "M" and "?" not in line.fields[1:7]
     )
-    return TextCluster(cluster, policy, next(masters, ""))
+    return TextCluster(cluster, policy, tuple(masters))
 
 
 def _ordered(lines: Sequence[Line], what: str, reading: Reading) -> list[Line]:

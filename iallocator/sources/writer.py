@@ -8,7 +8,7 @@ from iallocator.sources.lines import default_policy, policy_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from iallocator.model.cluster import Cluster, Group, Node
     from iallocator.model.instance import Instance
@@ -25,7 +25,7 @@ def write_text(
     state: State,
     *,
     policy: Policy | None = None,
-    master: str = "",
+    masters: Collection[str] = (),
     backwards: bool = False,
     reported: bool = False,
     group: Group | None = None,
@@ -36,8 +36,8 @@ def write_text(
     ----------
     cluster, state:
         The facts of the cluster, and the placement of its instances.
-    policy, master:
-        The policy of the whole cluster, and the name of its master node, if known.
+    policy, masters:
+        The policy of the whole cluster, and the names of its master nodes, if known.
     backwards:
         Whether `cluster` was read in the order of hail; then the order of its lists is reversed.
     reported:
@@ -74,7 +74,7 @@ def write_text(
             for group in cluster.groups
         ],
         [
-            _node_line(node, state, node.name == master, reported, node.index in changed)
+            _node_line(node, state, node.name in masters, reported, node.index in changed)
             for node in cluster.nodes[::step]
             if node.index in within
         ],

@@ -258,7 +258,7 @@ LISTED = (
     Listed(("hail",), "less memory than the node reports", _compares_other_memory),
     Listed(("hspace", "hcheck"), "a score is NaN", _prints_no_score),
     Listed(("hail", "hbal", "hspace"), "N+1 by the reported memory", _starts_otherwise),
-    Listed(("hail", "hspace"), "the last digit of a score", _rounds_otherwise),
+    Listed(("hail", "hbal", "hcheck", "hinfo", "hspace"), "the last digit", _rounds_otherwise),
     Listed(("hbal",), "a move gains less than rounding", _gains_nothing),
     Listed(("hsqueeze",), "a move gains less than rounding", _balances_for_nothing),
     Listed(("hbal", "hcheck", "hsqueeze"), "external storage uses no spindles", _uses_no_spindles),

@@ -1089,6 +1089,7 @@ inst3|2048|1024|3|running|Y|node04||file||2|-
     [
         ("hsqueeze", "-v --minimal-resources=1", RESERVED),
         ("hcheck", "--no-simulation", NO_MEMORY),
+        ("hcheck", "--no-simulation --machine-readable", NO_MEMORY),
     ],
 )
 def test_node_with_no_memory_beyond_its_reserve_gives_the_output_of_the_original(
@@ -1096,4 +1097,27 @@ def test_node_with_no_memory_beyond_its_reserve_gives_the_output_of_the_original
 ) -> None:
     """If a node has no free memory beyond its reserve, the output is that of the original."""
     one = Case(program, ("-t", "c.data", *words.split()), {"c.data": text})
+    assert ours(one) == theirs(one)
+
+
+MASTERS = """default|uuid-1|preferred||
+
+node2|4096|0|4096|65536|65536|4|M|uuid-1|1
+node1|4096|0|4096|65536|65536|4|M|uuid-1|1
+node0|4096|0|4096|65536|65536|4|N|uuid-1|1
+
+inst0|512|512|1|running|Y|node0||rbd||1
+
+
+"""
+"""A cluster with two master nodes, as a file that combines two clusters has."""
+
+
+@installed
+@pytest.mark.parametrize(
+    ("program", "words"), [("hroller", "-f -G other"), ("hsqueeze", "-v -C"), ("hbal", "-S saved")]
+)
+def test_several_master_nodes_give_the_output_of_the_original(program: str, words: str) -> None:
+    """With two master nodes, `hroller` reports an error, and no program powers them down."""
+    one = Case(program, ("-t", "c.data", *words.split()), {"c.data": MASTERS})
     assert ours(one) == theirs(one)

@@ -64,7 +64,9 @@ def test_files_of_other_programs_have_the_same_score_with_hbal(path: Path, tmp_p
     """A text file of another program, read and written again, has its score in hbal."""
     found = read_text(path.read_bytes(), path.name, LIKE_HAIL)
     copy = tmp_path / "copy.data"
-    text = write_text(found.cluster, State(found.cluster), policy=found.policy, master=found.master)
+    text = write_text(
+        found.cluster, State(found.cluster), policy=found.policy, masters=found.masters
+    )
     copy.write_text(text)
     for file in (path, copy):
         for theirs, ours in _compared(file):

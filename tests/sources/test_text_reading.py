@@ -33,7 +33,7 @@ def test_text_with_every_section_gives_the_whole_cluster() -> None:
     assert (node.spindle_count, node.reserved_cpus, node.tags) == (2, 1, ["rack:a"])
     assert node.online
     assert other.online
-    assert found.master == "node1"
+    assert found.masters == ("node1",)
     assert cluster.tags == ["htools:iextags:service"]
     assert found.policy.templates == ("drbd", "plain", "rbd")
     policy = cluster.groups[0].policy

@@ -82,7 +82,7 @@ def test_text_read_and_written_again_is_the_same_text(seed: int, kind: str) -> N
     text = write_text(cluster, State(cluster))
     found = read(text)
     again = write_text(
-        found.cluster, State(found.cluster), policy=found.policy, master=found.master
+        found.cluster, State(found.cluster), policy=found.policy, masters=found.masters
     )
     assert again == text
 
@@ -91,7 +91,7 @@ def test_small_text_keeps_policy_and_master() -> None:
     """The policies and the master of a text file are kept when it is written again."""
     found = read(SMALL, LIKE_HAIL)
     text = write_text(
-        found.cluster, State(found.cluster), policy=found.policy, master=found.master,
+        found.cluster, State(found.cluster), policy=found.policy, masters=found.masters,
         backwards=True,
     )  # fmt: skip
     assert text == SMALL

@@ -570,7 +570,7 @@ def saved_text(
         source.cluster,
         state,
         policy=source.policy,
-        master=source.master,
+        masters=source.masters,
         backwards=backwards,
         reported=True,
         group=group,

@@ -83,10 +83,11 @@ def run(given: Given) -> int:
         raise ProgramError(f"Error: {error}") from None
     warn(cluster)
     details = details_of(cluster, request, message["request"]) if given.loudness > 1 else ""
-    master, policy, raw_cluster = "", default_policy(), message
+    masters: tuple[str, ...] = ()
+    policy, raw_cluster = default_policy(), message
     if given.simulate or given.text_data is not None:
         source = load(given, Settings())
-        cluster, master, policy, raw_cluster = source.cluster, source.master, source.policy, {}
+        cluster, masters, policy, raw_cluster = source.cluster, source.masters, source.policy, {}
         if not request.new:  # hail crashes if the other cluster lacks an instance of the request
             try:
                 request = read_request(message, cluster, reading_for(settings))
@@ -99,14 +100,14 @@ def run(given: Given) -> int:
         say(f"Received request: {details}")
         if given.loudness > 2:
             first = int(bool(given.simulate))
-            data = cluster_text(State(cluster), policy, master, raw_cluster, first)
+            data = cluster_text(State(cluster), policy, masters, raw_cluster, first)
             say(f"Received cluster data: {data}")
         chosen = request.group_name if isinstance(request, Allocate) else None
         if request.new and _is_dedicated(cluster, chosen):
             say("Allocation on a dedicated cluster; using lost-allocations metrics.")
     before = State(cluster)
     _show(given, before, "Initial")
-    write_to = partial(_save, given, master, policy)
+    write_to = partial(_save, given, masters, policy)
     write_to(before, "pre-ialloc", "before", None)
     reply = decide(cluster, request, settings)
     _reword(reply, request, cluster, message)
@@ -184,7 +185,7 @@ def _show(given: Given, state: State, moment: str, group: Group | None = None) -
 
 def _save(
     given: Given,
-    master: str,
+    masters: tuple[str, ...],
     policy: Policy,
     state: State,
     ending: str,
@@ -198,7 +199,7 @@ def _save(
             state.cluster,
             state,
             policy=policy,
-            master=master,
+            masters=masters,
             backwards=True,
             reported=True,
             group=group,

@@ -43,7 +43,10 @@ def run(given: Given) -> int:
     own = Settings()
     source = load(given, own, in_order=True)
     cluster = source.cluster
-    if not source.master:
+    if len(source.masters) > 1:
+        listed = ",".join(f'"{name}"' for name in source.masters)
+        raise ProgramError(f"Error: Found more than one master node: [{listed}]")
+    if not source.masters:
         missing = "No master node found (maybe not supported by backend)."
         if not given.force:
             raise ProgramError(f"Error: {missing}")

@@ -91,7 +91,7 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
     path = f"{folder}/{name.replace('/', '_')}.data"
     sys.stdout.flush()
     text = write_text(
-        raw, State(raw), policy=source.policy, master=source.master, backwards=True, reported=True
+        raw, State(raw), policy=source.policy, masters=source.masters, backwards=True, reported=True
     )
     write(path.removeprefix("./") if given.output_dir is None else path, text)
 

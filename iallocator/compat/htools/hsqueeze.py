@@ -15,6 +15,8 @@ from iallocator.tags.standby import is_standby
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from iallocator.compat.htools.backend import Given
     from iallocator.planners.squeeze.result import SqueezeResult
     from iallocator.sources import Source
@@ -39,7 +41,7 @@ def run(given: Given) -> int:
     source = load(given, Settings())
     cluster = source.cluster
     state = initial_state(given, source)
-    down, up = candidates(state, source.master)
+    down, up = candidates(state, source.masters)
     if given.verbose:
         print(f"Offline candidates: {','.join(down)}")
         print(f"Online candidates: {','.join(up)}")
@@ -103,7 +105,7 @@ def _squeeze(given: Given, source: Source, minimal: float) -> SqueezeResult:
         own,
         target=SqueezeOptions.target if target is None else target,
         minimal=minimal,
-        master=source.master,
+        masters=source.masters,
         kinds=MOVE_SHARED,
     )
     homes = [node.group for node in cluster.nodes]
@@ -133,7 +135,7 @@ def switched(done: SqueezeResult) -> list[str]:
     return done.cluster.node_names(sorted(done.leaving, key=lambda k: (-len(held[k]), -k)))
 
 
-def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
+def candidates(state: State, masters: Collection[str]) -> tuple[list[str], list[str]]:
     """Return the nodes that may be powered down, and those that may be powered on.
 
     The nodes to power down with the most instances come first.
@@ -142,7 +144,9 @@ def candidates(state: State, master: str) -> tuple[list[str], list[str]]:
     local = {i for one in cluster.instances for i in one.nodes if one.local}
     nodes = cluster.nodes[::-1]
     down = [
-        node for node in nodes if node.online and node.name != master and node.index not in local
+        node
+        for node in nodes
+        if node.online and node.name not in masters and node.index not in local
     ]
     down.sort(key=lambda node: -len(state.primaries[node.index]))
     up = [node.name for node in nodes if node.offline and is_standby(node)]

@@ -28,7 +28,7 @@ from iallocator.units import shortest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from iallocator.model.cluster import Cluster, Group, Node
@@ -121,7 +121,9 @@ def group_text(group: Group, networks: Iterable[str], first: int = 0) -> str:
     )
 
 
-def cluster_text(state: State, policy: Policy, master: str, raw: dict[str, Any], first: int) -> str:
+def cluster_text(
+    state: State, policy: Policy, masters: Collection[str], raw: dict[str, Any], first: int
+) -> str:
     """Return the cluster in its initial `state` as hail prints it.
 
     `raw`: Ganeti's message; {} if the cluster is from another source. `first`: the position of the
@@ -141,7 +143,7 @@ def cluster_text(state: State, policy: Policy, master: str, raw: dict[str, Any],
             for one in cluster.groups
         ),
         "cdNodes": (
-            _node(state, one, place, first, one.name == master, hypervisor, end)
+            _node(state, one, place, first, one.name in masters, hypervisor, end)
             for one in cluster.nodes[::-1]
         ),
         "cdInstances": (

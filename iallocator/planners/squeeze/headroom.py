@@ -117,8 +117,8 @@ class SqueezeOptions(ValueObject):
     minimal:
         The reserve of every online node, in standard instances, below which further nodes are
         powered on.  It should not exceed `target`.
-    master:
-        Name of the master node, which stays online; "" if it is not known.
+    masters:
+        Names of the master nodes, which stay online. Usually, there is one; none if it is unknown.
     prefer, avoid:
         Names of the nodes to switch first, and of those to switch last.
     kinds:
@@ -133,7 +133,7 @@ class SqueezeOptions(ValueObject):
     settings: Settings
     target: float = 2.0
     minimal: float = 2.0
-    master: str = ""
+    masters: Collection[str] = ()
     prefer: Collection[str] = ()
     avoid: Collection[str] = ()
     kinds: int = MOVE_SHARED

@@ -62,8 +62,7 @@ def squeeze_cluster(
     """
     options.prefer = nodes_named(cluster, options.prefer, "--prefer")
     options.avoid = nodes_named(cluster, options.avoid, "--avoid")
-    if options.master:
-        (options.master,) = nodes_named(cluster, [options.master], "--master-node")
+    options.masters = nodes_named(cluster, options.masters, "--master-node")
     every = [group_named(cluster, options.group)] if options.group else cluster.groups
     groups = [group for group in every if group.nodes]
     if not groups:
@@ -232,7 +231,7 @@ class _Work:
                 self._impossible[group.index] = relief.impossible
             online = sum(node.online for node in self.cluster.nodes) - len(done.off)
             # An unknown master node may be the last one
-            search.power_down(online if self.options.master else online - 1)
+            search.power_down(online if self.options.masters else online - 1)
             self._close()
 
     def most_freed(self, groups: Sequence[Group], done: SqueezeResult) -> float:
@@ -250,7 +249,7 @@ class _Work:
                 group, self.options.target, State(self.cluster), evacuate=True
             )
             total += relief.most_freed(candidates, known, self._impossible.get(group.index, ()))
-        if not self.options.master:
+        if not self.options.masters:
             total = min(total, sum(node.online for node in self.cluster.nodes) - 1)
         return max(total, len(done.off))
 
@@ -276,7 +275,7 @@ class _Work:
             opened.append(_Open(done, group, search, "no further node can be freed"))
             order += candidates
         most = sum(node.online for node in self.cluster.nodes)
-        most -= not self.options.master  # an unknown master node may be the last one
+        most -= not self.options.masters  # an unknown master node may be the last one
         # Of equal nodes, the last one of the document, as in hsqueeze: the first one by index
         order.sort(key=lambda k: (len(state.primaries[k]), k))
         for index in order:
@@ -489,7 +488,7 @@ class _Work:
 
         `movable_names`: the names of the instances that may move.
         """
-        if self.cluster.nodes[index].name == self.options.master:
+        if self.cluster.nodes[index].name in self.options.masters:
             return "it is the master node"
         if self.options.kinds == MOVE_SHARED:
             if state.secondaries[index]:
