@@ -219,6 +219,8 @@ def _compares_other_memory(one: Case, peer: Ran, own: Ran, original: Original) -
 
 def _starts_otherwise(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
     """Return whether a node passes N+1 at the start only by the memory that it reports."""
+    if peer.status < 0:
+        return False
     words = [word for word in one.arguments if not word.startswith("-p")]
     shown = original(one._replace(arguments=(*words, "-pfmem,umem,rmem"))).err.splitlines()
     rows = [line.split() for line in shown]
