@@ -160,9 +160,10 @@ class Node:
         The part of the cpu utilisation that none of the node's instances causes.
     has_internal:
         True if the node has local storage.
-    reserve_slack:
-        MiB by which the initial reserve is reduced if it equals the free memory; above 0 only with
-        ``--compat hail``, see `Behaviour.passes_n1_at_equality`.
+    passes_at_equality:
+        Whether the node passes N+1 until it changes, if its free memory equals its reserve. The
+        state then has the next smaller number as its reserve. False except with ``--compat hail``,
+        see `Behaviour.passes_n1_at_equality`.
     new_statistics:
         1 if statistics that htools does not have count in the score, else 0.
     memory_ratio:
@@ -202,10 +203,10 @@ class Node:
         "online",
         "oob_program",
         "own_cpu_load",
+        "passes_at_equality",
         "receives",
         "reported_disk",
         "reported_memory",
-        "reserve_slack",
         "reserved_cpus",
         "reserved_memory",
         "spindle_count",
@@ -239,7 +240,7 @@ class Node:
         self.online = status.vm_capable and not (status.offline or status.drained)
         self.has_internal = True
         self.new_statistics = 1
-        self.reserve_slack = 0.0
+        self.passes_at_equality = False
         self.total_memory = memory.total
         self.memory_ratio: float = 1
         self.allocation_ratio: float = 1

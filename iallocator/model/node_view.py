@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAPACITIES", "Capacities", "NodeView", "OneSite", "after_primary", "after_secondary",
-    "capacities", "without_slack",
+    "capacities", "reserved_after",
 ]  # fmt: skip
 
 NEARLY_NO_CPUS = 1e-9
@@ -249,7 +249,7 @@ def _hidden(spindles: Quantity, exclusive: Quantity) -> Quantity:
 
 def after_primary(view: NodeView, instance: Instance) -> NodeView:
     """Return `view` with `instance` on each node as its primary, without the effect of tags."""
-    reserved = without_slack(view.reserved, instance)
+    reserved = reserved_after(view.reserved, instance)
     return _with_unstated_spindles(view.plus(instance.as_primary, reserved), instance)
 
 
@@ -260,16 +260,16 @@ def after_secondary(
 
     `peers` is the memory in MiB that the node already reserves for the primary of the instance.
     """
-    reserved = without_slack(view.reserved, instance)
+    reserved = reserved_after(view.reserved, instance)
     if instance.reserves:
         reserved = maximum(reserved, peers + instance.memory)
     return _with_unstated_spindles(view.plus(instance.as_secondary, reserved), instance)
 
 
-def without_slack(reserved: Quantity, instance: Instance) -> Quantity:
-    """Return `reserved` without `Node.reserve_slack`, after `instance` has come or left.
+def reserved_after(reserved: Quantity, instance: Instance) -> Quantity:
+    """Return `reserved` after `instance` has come or left, see `Node.passes_at_equality`.
 
-    Only a node that has not changed has it; forthcoming instances do not change it.
+    A forthcoming instance does not change a node.
     """
     return reserved if instance.forthcoming else -(-reserved // 1)
 

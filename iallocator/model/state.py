@@ -6,7 +6,7 @@ Every change goes through `place` and `remove`, updates a few rows, and can be u
 
 from __future__ import annotations
 
-from math import ceil, inf
+from math import ceil, inf, nextafter
 
 from iallocator.model.columns import (
     CPU_LOAD,
@@ -94,7 +94,7 @@ class State(Holdings):
         self._changes = 0
         self._journal: list[_SavedNode | _SavedPlace] | None = None
         self._noted: set[int] = set()  # nodes that the trial will restore
-        self._slack = False  # whether a node has `Node.reserve_slack`
+        self._slack = False  # whether a node passes N+1 by `Node.passes_at_equality`
         self._start()
         if cluster.restrictions:
             # Free space as the nodes report it, minus what forthcoming instances will take
@@ -139,8 +139,8 @@ class State(Holdings):
             recorded = columns[MEMORY][index] + advertised - node.reserved_memory
             reported = node.reported_memory * node.memory_ratio
             columns[MEMORY][index] = min(recorded, reported) + node.lent_memory
-            if node.reserve_slack and columns[MEMORY][index] == self.reserved[index]:
-                self.reserved[index] -= node.reserve_slack
+            if node.passes_at_equality and columns[MEMORY][index] == self.reserved[index]:
+                self.reserved[index] = nextafter(self.reserved[index], -inf)
                 self._slack = True
             if node.lent_memory:
                 # The node reports what is not in use: here, memory may be allocated but unused
@@ -297,7 +297,7 @@ class State(Holdings):
             self._journal.append(_SavedNode(self, index))
             self._noted.add(index)
         self.stamps[index] = self._changes
-        if self._slack and not forthcoming:  # only unchanged nodes have it
+        if self._slack and not forthcoming:  # only unchanged nodes pass so
             self.reserved[index] = ceil(self.reserved[index])
 
 

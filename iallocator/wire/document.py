@@ -317,10 +317,6 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
     return cluster
 
 
-RESERVE_SLACK = 2.0**-30
-"""An amount of MiB that makes two equal amounts different, and is too small to change a score."""
-
-
 def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
     """Read into `cluster` the placement restrictions by tags and storage pools in `document`.
 
@@ -334,7 +330,7 @@ def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
             node.new_statistics = 0
     if reading.behaviour.passes_n1_at_equality:
         for node in cluster.nodes:
-            node.reserve_slack = RESERVE_SLACK
+            node.passes_at_equality = True
     if reading.behaviour.reads_pools:
         groups = (document.get("nodegroups") or {}).values()
         if (

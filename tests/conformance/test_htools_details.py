@@ -1083,11 +1083,27 @@ inst3|2048|1024|3|running|Y|node04||file||2|-
 """A node without free memory and without a reserve."""
 
 
+EXACT = """default|uuid-1|preferred||
+
+node00|4096|0|3072|65536|39936|8|N|uuid-1|6|rack:a|N|0|0|2.0
+node01|6144|0|2048|65536|65536|2|Y|uuid-1|12|rack:a,power:1|N|0|0|1.0
+node02|4096|0|1024|65536|39936|4|N|uuid-1|8|rack:a|N|0|0|1.0
+
+inst1|1024|20480|4|running|Y|node00|node02|drbd||1|-
+inst5|1024|5120|4|running|Y|node02|node00|drbd||2|-
+
+htools:nlocation:rack
+
+"""
+"""A node whose free memory equals its reserve, and a score with nine decimals that ends in 5."""
+
+
 @installed
 @pytest.mark.parametrize(
     ("program", "words", "text"),
     [
         ("hsqueeze", "-v --minimal-resources=1", RESERVED),
+        ("hbal", "-l 2", EXACT),
         ("hcheck", "--no-simulation", NO_MEMORY),
         ("hcheck", "--no-simulation --machine-readable", NO_MEMORY),
     ],

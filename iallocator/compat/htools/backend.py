@@ -429,7 +429,7 @@ def decimal(value: float) -> str:
     # Large numbers have zeros after the digits that distinguish them from other numbers
     if abs(value) >= MOST_FIXED:
         return decimal_of(value, WRITTEN_DECIMALS)
-    # Not -0.0, to which `Node.reserve_slack` may be rounded
+    # Not -0.0, to which the reserve may be rounded, see `Node.passes_at_equality`
     return f"{round(value, WRITTEN_DECIMALS) + 0.0:.8f}"
 
 

@@ -24,7 +24,7 @@ from iallocator.limits.node import (
     checks_for,
 )
 from iallocator.model.columns import COLUMNS
-from iallocator.model.node_view import after_primary, after_secondary, without_slack
+from iallocator.model.node_view import after_primary, after_secondary, reserved_after
 from iallocator.scoring.metrics import (
     LOCATION,
     RESERVED,
@@ -296,12 +296,12 @@ class Sides:
         table, batch = self._table, self._batch
         self._at_p = table.view(self.p)
         self._at_n = table.view(self.n)
-        reserved = without_slack(self._at_p.reserved, batch)  # type: ignore[arg-type]
+        reserved = reserved_after(self._at_p.reserved, batch)  # type: ignore[arg-type]
         self._p0 = self._at_p.plus(batch.less_primary, reserved)
         self._tagged(self._p0, self.p, -1)
         if batch.drbd:
             self._at_s = table.view(self.s)
-            reserved = without_slack(left_reserved, batch)  # type: ignore[arg-type]
+            reserved = reserved_after(left_reserved, batch)  # type: ignore[arg-type]
             self._s0 = self._at_s.plus(batch.less_secondary, reserved)
 
     def _tagged(self, view: BatchView, node: Whole, sign: int) -> BatchView:
@@ -459,7 +459,7 @@ class Block(Sides):
         return self._change(self._demoted, self.p, added)
 
     def _rounds_reserved(self) -> Sequence[NodeChange]:
-        """Return what primaries add that stay, see `Node.reserve_slack`."""
+        """Return what primaries add that stay, see `Node.passes_at_equality`."""
         if not self._rules.behaviour.passes_n1_at_equality or self._batch.forthcoming:
             return []
         reserved = np.ceil(self._at_p.reserved)
