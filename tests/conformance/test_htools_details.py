@@ -1095,7 +1095,7 @@ inst5|1024|5120|4|running|Y|node02|node00|drbd||2|-
 htools:nlocation:rack
 
 """
-"""A node whose free memory equals its reserve, and a score with nine decimals that ends in 5."""
+"""A node with free memory equal to its reserve. The score has nine decimals; the last one is 5."""
 
 
 @installed
