@@ -2,8 +2,8 @@
 
 First the drbd primaries of the nodes fail over to their secondaries.  Then the primaries on shared
 storage are moved one by one, each to the node of their group with the best score.  Then the plain
-and file primaries are created anew, those with most memory first, each on the best node.  Only hard
-limits are enforced.
+and file primaries are created anew, those with most memory first, each on the best node.  In the
+score, they still count on the failed node as well.  Only hard limits are enforced.
 
 Cost: O(m n) for a failure with *m* instances and *n* targets; many failures are simulated in arrays
 (`iallocator.n1.simulation_arrays`).
@@ -341,7 +341,7 @@ class Simulation:
             return self._move_namesake(first, targets, scope)
         source = state.where[first.name][0]
         for one in item:
-            if not (self._rules.recreates(one) and self._rules.impersonated(one)):
+            if not self._rules.recreates(one):  # a recreated instance counts on its old node, too
                 state.remove(one, state.where[one.name][:1])
         kernel = self.kernels.make(state, scope)
         if self._rules.recreates(first):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from iallocator.model.columns import COLUMNS
+from iallocator.model.columns import COLUMNS, DISK
 from iallocator.model.node_view import NodeView
 from iallocator.model.state import derived
 from iallocator.scoring.arrays import counted_by, values_of
@@ -404,13 +404,14 @@ class BatchScores:
         """Compute the amounts that each step adds to the statistics.
 
         `vectors`: the amounts of the instances, steps × `COLUMNS` × kinds. `own`: for each kind,
-        the node that instances leave.
+        the node that instances leave. Instances with a local disk count there until the end.
         """
         kinds = self._kinds
         amounts = np.ascontiguousarray(vectors[:, self._shared.used])
         if self._plain.any():
             self._rest = (amounts.transpose(0, 2, 1) @ self._plain).take(kinds, axis=1)
-        products = np.einsum("sur,ruk->skr", amounts, -self._everywhere[own])
+        leaving = amounts * (vectors[:, DISK, None] == 0)  # those with a local disk are recreated
+        products = np.einsum("sur,ruk->skr", leaving, -self._everywhere[own])
         first = InitialSums(
             self._sums, self._squares, products, self._x_own, self._shared.counts, kinds
         )
