@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.clusters import Shape, document
-from benchmarks.gap import as_text
+from benchmarks.gap import as_text, read
 from benchmarks.planners_gap import (
     MOVABLE,
     Steps,
@@ -113,6 +113,35 @@ def test_nodes_that_are_not_rebooted_have_one_line_on_stderr() -> None:
     assert done.stderr == b"iallocator: 2 nodes are not rebooted: node1, node2\n"
     assert done.stdout.startswith(b"No node can be rebooted\n")
     assert b"a has no other place" in done.stdout
+
+
+@pytest.mark.parametrize("kind", MOVABLE)
+def test_that_no_node_can_be_rebooted_is_proved(kind: str) -> None:
+    """`reboot` proves that no node can be rebooted, only where no placement drains a node."""
+    proved = 0
+    for seed in seeds(12, 200, 2000):
+        machines, homes = reboot_case(seed, kind)
+        done = plan_reboots(read(as_text(machines, homes)), Settings(), RebootOptions(force=True))
+        assert done.bounding is not None
+        if done.rounds or done.bounding() is None:
+            continue
+        best = fewest_groups(machines, homes)
+        if best is not None:
+            proved += 1
+            assert best == ([], 0)
+    assert proved >= 1
+
+
+def test_proof_that_no_node_can_be_rebooted_is_stated() -> None:
+    """`reboot` says that it is proved that no node can be rebooted."""
+    both = {name: instance(node, disk_template="ext", memory=6000)
+            for name, node in (("a", "node1"), ("b", "node2"))}  # fmt: skip
+    document = cluster(2, memory=8192, instances=both)
+    done = run("reboot", "--force", stdin=as_bytes(document))
+    assert b"0 groups of nodes; it is proved that no node can be rebooted\n" in done.stdout
+    _, plan = _planned(document)
+    assert (plan["reached"], plan["bound"], plan["proved"]) == (0, 0, True)
+    assert plan["gap"] == {"absolute": 0.0, "relative": 0.0}
 
 
 def test_steps_of_a_round_come_after_those_of_the_one_before() -> None:

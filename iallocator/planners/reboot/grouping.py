@@ -94,6 +94,8 @@ class Grouping:
         The groups that `run` found, as indices of nodes.
     left:
         Index of each node that is in no group -> why.
+    left_proved:
+        Whether it is proved of each node of `left` that it cannot be drained.
     bound:
         A lower bound of the number of groups.
     apart:
@@ -113,6 +115,7 @@ class Grouping:
         self._most = most or len(cluster.nodes)
         self.groups: list[Group] = []
         self.left: dict[int, str] = {}
+        self.left_proved = True
         self.bound = 0
         self._cluster = cluster
         self._planner = planner
@@ -149,6 +152,7 @@ class Grouping:
             alone = self.plan((index,))
             if alone.reason:
                 self.left[index] = alone.reason
+                self.left_proved &= alone.proved
             else:
                 self.groups.append((index,))
                 self._planner.deadline.spare(2 * len(alone.entries))  # instances leave and return
@@ -237,7 +241,9 @@ class Grouping:
             placed = {index for group in grown for index in group}
             self.groups = [*grown, *(one for one in self.groups if one[0] not in placed)]
         known = {index for group in self.groups for index in group} | self.left.keys()
-        self.left |= {n: reason for n in nodes if n not in known}
+        unknown = [index for index in nodes if index not in known]
+        self.left |= dict.fromkeys(unknown, reason)
+        self.left_proved &= not unknown
 
     def affords(self, nodes: Sequence[int]) -> bool:
         """Subtract the cost of a plan for `nodes` from `work`; return whether `work` is left.

@@ -262,7 +262,12 @@ def plan_reboots(
     planned = len(done.rounds)
 
     def bounding() -> float | None:
-        """Return the lower bound of the number of groups; None if a group is not in the plan."""
+        """Return the lower bound of the number of groups; None: unknown, or a group is left out.
+
+        If no node is rebooted, the bound is 0 if it is proved for each node that it cannot be.
+        """
+        if not groups:
+            return 0.0 if known and grouping.left_proved else None
         whole = len(done.rounds) == planned == len(groups)
         return float(grouping.bound) if whole and grouping.bound else None
 
