@@ -187,6 +187,9 @@ class Behaviour:
     recalls_newest_first = False
     """In the N+1 check of capacity, the newest instances of a failed node are restarted first."""
 
+    checks_n1_after_batches = False
+    """Filling checks N+1 after a batch of equal instances, and one by one only if that fails."""
+
     counts_sizes_as_attempts = False
     """With ``--max-length``, each tried size lowers the limit by the number of placed instances."""
 

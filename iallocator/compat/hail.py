@@ -63,6 +63,7 @@ class HailBehaviour(Behaviour):
     squeezes_further = False
     avoids_needless_copies = False
     recalls_newest_first = True
+    checks_n1_after_batches = True
     counts_sizes_as_attempts = True
     runs_in_job_sets = True
     fails_batch_whole = True

@@ -737,6 +737,14 @@ class FailureTolerance:
         elif self._counted is not None:
             self._counted.placed(arrivals)
 
+    def exchange_counts(self, counts: CountedTolerance | None) -> CountedTolerance | None:
+        """Return the present counts, and use `counts` from now on; None: count again when needed.
+
+        Use it around a trial of the state with arrivals that are not passed to `placed`.
+        """
+        present, self._counted = self._counted, counts
+        return present
+
     def _counting(self) -> CountedTolerance:
         if self._counted is None:
             from iallocator.n1.counting import CountedTolerance

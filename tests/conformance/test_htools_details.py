@@ -868,9 +868,51 @@ def test_file_in_a_file_is_no_folder_as_with_the_original(words: str) -> None:
 def test_rejections_beyond_the_limit_are_those_of_the_original(
     template: str, limit: int, size: str
 ) -> None:
-    """`hspace -l` counts no rejections beyond the limit that are by global N+1 alone."""
+    """`hspace -l` counts no rejections by N+1 beyond the limit if all instances keep N+1."""
     words = ("--simulate", "p,3,100g,4g,4", "--disk-template", template, size, "10g,1g,1")
     one = Case("hspace", (*words, f"-l{limit}", "--machine-readable"), {})
+    assert ours(one) == theirs(one)
+
+
+BATCHES = """default|u|preferred||
+
+n0|32768|0|15360|400000|400000|64|N|u|1||N|0|1|1.0
+n1|24576|0|18432|400000|400000|64|N|u|1||N|0|1|1.0
+n2|16384|0|11264|400000|400000|64|N|u|1||N|0|1|1.0
+
+i0|2048|0|1|running|Y|n0||rbd||1|-
+i1|3072|0|1|running|Y|n0||rbd||1|-
+i2|3072|0|1|running|Y|n0||rbd||1|-
+i3|2048|0|1|running|Y|n0||rbd||1|-
+i4|1024|0|1|running|Y|n0||rbd||1|-
+i5|4096|0|1|running|Y|n0||rbd||1|-
+i6|2048|0|1|running|Y|n0||rbd||1|-
+i7|3072|0|1|running|Y|n1||rbd||1|-
+i8|3072|0|1|running|Y|n1||rbd||1|-
+i9|2048|0|1|running|Y|n2||rbd||1|-
+i10|3072|0|1|running|Y|n2||rbd||1|-
+
+
+"""
+"""A cluster that keeps N+1 with 41, 43 or 45 new instances of 256 MiB, but not with 40 or 42."""
+
+
+@installed
+@pytest.mark.parametrize("limit", [*range(38, 48), 100])
+def test_n1_is_checked_after_batches_as_by_the_original(limit: int) -> None:
+    """`hspace` checks N+1 for all instances, then for batches of 10, then for each, as htools."""
+    sizes = ("--standard-alloc=1g,256,1", "--tiered-alloc=1g,1g,1", "--disk-template=rbd")
+    options = ("-tc.data", *sizes, "--machine-readable", "-vvvv", f"-l{limit}")
+    one = Case("hspace", options, {"c.data": BATCHES})
+    assert ours(one) == theirs(one)
+
+
+@installed
+@pytest.mark.parametrize("number", [7301413, 7302236])
+def test_size_of_which_only_a_batch_keeps_n1_is_placed_as_by_the_original(number: int) -> None:
+    """`hspace` places a batch that keeps N+1 although its first instance does not, as htools."""
+    one = case(number)
+    assert one.program == "hspace"
     assert ours(one) == theirs(one)
 
 

@@ -12,6 +12,8 @@ violates N+1, all larger sizes violate it.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from iallocator.constraints.table import REASONS
 from iallocator.deadline import check
 
@@ -36,6 +38,9 @@ EXPECTED_INSTANCES = 1000
 
 INSTANCES_WORTH_KEEPING = 3
 """The number of instances of one size after which incremental scores save time."""
+
+BATCH = 10
+"""The number of instances after which hspace checks N+1 if all instances together violate it."""
 
 FEW_INSTANCES = 20
 """The number of remaining instances up to which loading the array library takes longer than scoring
@@ -66,7 +71,8 @@ class FillResult:
     spends:
         Whether each size uses up as much of the maximum number as instances are placed; see
         `Behaviour.counts_sizes_as_attempts`.  Then `failures` are those of the first instance
-        beyond the maximum, as hspace reports them: none if global N+1 alone rejects it.
+        beyond the maximum, as hspace reports them. Rejections by N+1 are counted only if instances
+        are placed one by one, or if the maximum is 0.
 
     Attributes
     ----------
@@ -99,6 +105,12 @@ class FillResult:
         self.interrupted = False
         self.last: Size | None = None
 
+    def copy(self) -> FillResult:
+        """Return a filling with the same instances, to which further ones can be added."""
+        other = FillResult(self.name, self.watch, self.spends)
+        other.placed += self.placed
+        return other
+
     @property
     def reason(self) -> str:
         """Return the most frequent reason of the last attempt; of equals, by order of `REASONS`."""
@@ -113,7 +125,65 @@ def likely_reason(failures: Failures) -> str:
 def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> bool:
     """Place instances of `size` until none fits; return whether the next one cannot be placed.
 
-    The instances are added to `filling`, until it has `limit` instances; None: any number.
+    The instances are added to `filling`, until it has `limit` instances; None: any number. Like
+    hspace, `Behaviour.checks_n1_after_batches` places all instances without N+1. If the result
+    violates N+1, it places batches of `BATCH` instances. After the first batch that violates N+1,
+    it checks N+1 for each instance.
+    """
+    start = len(filling.placed)
+    if start == limit or not site.checks_batches(size):
+        return bool(_fill(site, size, filling, limit))
+    full = _fill(site, size, filling, limit, best_only=True)
+    number = len(filling.placed)
+    if full is None and _violates_n1(site, site.newcomer(size, number, filling.name(number))):
+        return bool(_fill(site, size, filling, limit))
+    if full is None:
+        full = _batch(site, size, filling, limit)
+    while full is None:
+        most = start + BATCH * ((len(filling.placed) - start) // BATCH + 1)
+        ends = limit is not None and limit <= most
+        full = _batch(site, size, filling, limit if ends else most)
+        if full is None:
+            return bool(_fill(site, size, filling, limit))
+        if filling.ended == LIMIT_REACHED and not ends:
+            full, filling.ended = None, ""
+    return full
+
+
+def _violates_n1(site: CapacityState, instance: Instance) -> bool:
+    """Return whether `instance` on its best nodes certainly violates N+1, and further ones do."""
+    with site.unchecked():
+        nodes, _ = site.find(instance)
+    return site.n1.rejects(instance, nodes[0], every=False)
+
+
+def _batch(site: CapacityState, size: Size, filling: FillResult, limit: int | None) -> bool | None:
+    """Place instances of `size` without N+1 until none fits, or until `filling` has `limit`.
+
+    Return whether the next one cannot be placed. If the result violates N+1, nothing is changed,
+    and the result is None.
+    """
+    some = filling.copy()
+    with site.unchecked() as trial:
+        full = _fill(site, size, some, limit)
+        if not site.tolerates_all(size):
+            return None
+        trial.keep()
+    filling.placed, filling.failures, filling.ended = some.placed, some.failures, some.ended
+    return full
+
+
+def _fill(
+    site: CapacityState,
+    size: Size,
+    filling: FillResult,
+    limit: int | None,
+    best_only: bool = False,
+) -> bool | None:
+    """Place instances of `size` one by one, as `fill` says.
+
+    With `best_only`, the filling ends before the first instance for which N+1 rejects the best
+    nodes; then the result is None.
     """
     name = filling.name
     start = len(filling.placed)
@@ -130,9 +200,8 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
         number = len(filling.placed)
         if limit is not None and number >= limit:
             if filling.spends:
-                nodes, failures = site.find(coming(0))
-                only_n1 = number > 0 and not nodes and [*failures] == ["FailN1"]
-                filling.failures = {} if only_n1 else failures
+                with site.unchecked() if best_only else nullcontext():
+                    _, filling.failures = site.find(coming(0))
             filling.ended = LIMIT_REACHED
             return False
         instance = coming(0)
@@ -142,9 +211,12 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
             places = site.next_place(instance, coming)
         path: Sequence[Nodes] = ()
         if places is not None and number + 1 != limit:  # the last search must count rejections
-            path = places.path(instance)[: None if limit is None else limit - 1 - number]
+            path = places.path(instance, best_only)[: None if limit is None else limit - 1 - number]
         if not path:
-            nodes, filling.failures = site.find(instance)
+            nodes, failures = site.find(instance)
+            if best_only and failures.get("FailN1"):
+                return None
+            filling.failures = failures
             if not nodes:
                 return True
             path = (nodes,)
@@ -168,14 +240,17 @@ SIZES_AT_ONCE = 32
 class Rejections:
     """The rejections of sizes on `site`, which must not change while this object is used.
 
-    `number` and `name` are those of the next instance. In all methods, `every` means that global
-    N+1 is checked even where this is not the default, see `GroupTolerances`.
+    `filling` has the instances that were placed until then, and may have `limit` instances; None:
+    any number. In all methods, `every` means that global N+1 is checked even where this is not the
+    default, see `GroupTolerances`.
     """
 
-    def __init__(self, site: CapacityState, number: int, name: str) -> None:
+    def __init__(self, site: CapacityState, filling: FillResult, limit: int | None) -> None:
         self._site = site
-        self._number = number
-        self._name = name
+        self._filling = filling
+        self._limit = limit
+        self._number = number = len(filling.placed)
+        self._name = filling.name(number)
         self._known: dict[tuple[Amounts, bool], Failures] = {}
         self._exceeding_sizes: dict[bool, list[Amounts]] = {False: [], True: []}
         self._roomy: set[tuple[Amounts, bool]] = set()
@@ -194,10 +269,21 @@ class Rejections:
         key = size.amounts(), every
         if key not in self._known:
             nodes, failures = self._site.probe(self.probe(size), every)
-            if nodes:
+            if nodes or (not every and failures.get("FailN1") and self._batch_fits(size)):
                 return None
             self._known[key] = failures
         return self._known[key]
+
+    def _batch_fits(self, size: Size) -> bool:
+        """Return whether several instances of `size` fit, although N+1 rejects the first one."""
+        site = self._site
+        if not site.checks_batches(size) or _violates_n1(site, self.probe(size)):
+            return False
+        with site.unchecked():
+            return any(
+                _batch(site, size, self._filling.copy(), most) is not None
+                for most in (self._limit, self._number + BATCH)
+            )
 
     def knows(self, size: Size, every: bool) -> bool:
         """Return whether an earlier call has shown that instances of this size are rejected."""
@@ -319,7 +405,7 @@ class _Tiers:
         self._site = site
         self._filling = filling
         self._limit = limit
-        self._rejections = Rejections(site, 0, filling.name(0))
+        self._rejections = Rejections(site, filling, limit)
         self._leaps: dict[tuple[Amounts, str], Size | None] = {}
         self._stepping, self._steps = "", 0  # the amount that was reduced last, how often in a row
 
@@ -337,13 +423,13 @@ class _Tiers:
         search returns from the last size to the first one, and reduces one amount until it does not
         fail any more.
         """
-        number = len(self._filling.placed)
-        self._rejections = Rejections(self._site, number, self._filling.name(number))
+        left = self._after(self._limit)
+        most = None if left is None else len(self._filling.placed) + left
+        self._rejections = Rejections(self._site, self._filling, most)
         self._leaps.clear()
         self._stepping, self._steps = "", 0
         if self._rejections.exceeds_capacity(size.least_of_all(), every=False):
             return None
-        left = self._after(self._limit)
         if left == 0:
             return None
         seen = {size.amounts(): left}

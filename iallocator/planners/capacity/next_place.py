@@ -7,6 +7,8 @@ advance.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from iallocator.deadline import check
 from iallocator.n1 import ANY_NUMBER
 
@@ -60,9 +62,11 @@ class NextPlace:
         self._ahead = 1
         self._pause, self._patience = 0, 1  # the number of calls until counting is tried again
 
-    def path(self, instance: Instance) -> Sequence[Nodes]:
+    def path(self, instance: Instance, best_only: bool = False) -> Sequence[Nodes]:
         """Return the nodes of `instance` and of the next ones like it; [] if scores or N+1 are
         uncertain.
+
+        `best_only`: the path ends before an instance for which N+1 rejects the best nodes.
         """
         if self._certain <= 0:
             self._pause -= 1
@@ -85,7 +89,7 @@ class NextPlace:
                 assumed = speculation.assumptions()
                 if assumed in wrong:
                     return []
-                guessed, exhausted = self._guess(speculation)
+                guessed, exhausted = self._guess(speculation, best_only)
                 known = speculation.confirmed() if guessed else 0
                 if known is None or (not guessed and exhausted):
                     return []
@@ -105,9 +109,11 @@ class NextPlace:
         self._certain -= len(path)
         self._scores.placed_along(path)
 
-    def _guess(self, speculation: Speculation) -> tuple[list[int], bool]:
+    def _guess(self, speculation: Speculation, best_only: bool) -> tuple[list[int], bool]:
         """Return the predicted nodes of the next instances, and whether N+1 of a further node is
         undecided.
+
+        `best_only`: see `path`.
         """
         path: list[int] = []
         exhausted = False
@@ -122,8 +128,8 @@ class NextPlace:
                     scores.placed((path[-1],))
                     instance = self._newcomers(number)
                 best, rejected = scores.best_but(speculation.rejected())
-                exhausted = best is None
-                if best is None or not speculation.expect(instance, best, rejected):
+                exhausted = best is None or (best_only and bool(rejected))
+                if best is None or exhausted or not speculation.expect(instance, best, rejected):
                     break
                 path.append(best)
         speculation.end()
@@ -137,7 +143,15 @@ class GroupTolerances:
     that their secondaries reserve is enough. With `every`, N+1 is checked for them in all groups.
     Each placement must be reported to `placed`.
 
-    `of`: index of a group -> its N+1; groups with one mode have one object.
+    Parameters
+    ----------
+    of:
+        Index of a group -> its N+1; groups with one mode have one object.
+
+    Attributes
+    ----------
+    paused:
+        Whether N+1 is not checked for any instance at present.
     """
 
     def __init__(
@@ -146,11 +160,12 @@ class GroupTolerances:
         self._state = state
         self._of = of
         self._pairs = pairs
+        self.paused = False
 
     def checked(self, instance: Instance, group: int, every: bool = False) -> bool:
         """Return whether N+1 is checked for `instance` in the group with index `group`."""
         own = every or instance.required_nodes == 1 or group in self._pairs
-        return own and self._of[group].rules.mode != "off"
+        return own and not self.paused and self._of[group].rules.mode != "off"
 
     def required(self, instance: Instance) -> Iterator[tuple[FailureTolerance, list[Failure]]]:
         """Yield the failures that must be tolerated with `instance` in any group, for each mode."""
@@ -230,8 +245,25 @@ class GroupTolerances:
 
     def placed(self, arrivals: Sequence[tuple[Instance, Nodes]]) -> None:
         """Record `arrivals`: new instances with their nodes, equal except for name and order."""
+        if self.paused:
+            return  # counts are made again when N+1 is checked next
         for tolerance in dict.fromkeys(self._of.values()):
             tolerance.placed(arrivals)
+
+    @contextmanager
+    def unchecked(self) -> Iterator[None]:
+        """Return a context manager in which N+1 is not checked, and `placed` records nothing."""
+        version = self._state.version
+        modes = dict.fromkeys(self._of.values())
+        counts = {one: one.exchange_counts(None) for one in modes}
+        paused, self.paused = self.paused, True
+        try:
+            yield
+        finally:
+            self.paused = paused
+            undone = self._state.version == version
+            for one in modes:
+                one.exchange_counts(counts[one] if undone else None)
 
     def _group(self, node: int) -> int:
         return self._state.cluster.nodes[node].group.index

@@ -5,6 +5,8 @@ Instances have the standard size, the largest size, or sizes that are smaller by
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from iallocator.constraints.table import entry_rejections
 from iallocator.light import copy
 from iallocator.limits.node import ALL_LIMITS
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.policy import Policy, Spec
-    from iallocator.model.state import Kept, State
+    from iallocator.model.state import Kept, State, Trial
     from iallocator.planners.capacity.next_place import GroupTolerances
     from iallocator.scoring import Kernel, Kernels
     from iallocator.scoring.arrays import ArrayKernel
@@ -238,7 +240,10 @@ class CapacityState:
         )
 
     def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
-        """Return the best nodes for `instance`, or (), and the number of rejections by reason."""
+        """Return the best nodes for `instance`, or (), and the number of rejections by reason.
+
+        If better nodes are rejected by N+1, "FailN1" counts them.
+        """
         return self._find(instance, self.kernel, False, self._exact_ties)
 
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
@@ -486,6 +491,31 @@ class CapacityState:
             for instance, nodes in arrivals:
                 self.state.place(instance, nodes)
         self.n1.placed(arrivals)
+
+    def checks_batches(self, size: Size) -> bool:
+        """Return whether N+1 is checked after a batch of instances of `size`, as by hspace."""
+        instance = size.instance("")
+        return self._behaviour.checks_n1_after_batches and any(
+            self.n1.checked(instance, group.index) for group, _ in self.groups
+        )
+
+    @contextmanager
+    def unchecked(self) -> Iterator[Trial]:
+        """Return a context manager in which N+1 is not checked; it yields the trial of the state.
+
+        All changes in the block are undone at its end, unless the trial keeps them.
+        """
+        trial = self.state.trial()
+        with self.n1.unchecked(), trial:
+            yield trial
+
+    def tolerates_all(self, size: Size) -> bool:
+        """Return whether each failure is tolerated that must be, with instances of `size`."""
+        paused, self.n1.paused = self.n1.paused, False
+        try:
+            return self.n1.tolerated(size.instance(""))
+        finally:
+            self.n1.paused = paused
 
     def next_place(
         self, instance: Instance, newcomers: Callable[[int], Instance]
