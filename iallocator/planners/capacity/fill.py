@@ -12,8 +12,6 @@ violates N+1, all larger sizes violate it.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from iallocator.constraints.table import REASONS
 from iallocator.deadline import check
 
@@ -152,8 +150,7 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
 
 def _violates_n1(site: CapacityState, instance: Instance) -> bool:
     """Return whether `instance` on its best nodes certainly violates N+1, and further ones do."""
-    with site.unchecked():
-        nodes, _ = site.find(instance)
+    nodes, _ = site.find(instance, n1=False)
     return site.n1.rejects(instance, nodes[0], every=False)
 
 
@@ -200,8 +197,7 @@ def _fill(
         number = len(filling.placed)
         if limit is not None and number >= limit:
             if filling.spends:
-                with site.unchecked() if best_only else nullcontext():
-                    _, filling.failures = site.find(coming(0))
+                _, filling.failures = site.find(coming(0), n1=not best_only)
             filling.ended = LIMIT_REACHED
             return False
         instance = coming(0)

@@ -7,8 +7,6 @@ advance.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from iallocator.deadline import check
 from iallocator.n1 import ANY_NUMBER
 
@@ -18,13 +16,13 @@ if TYPE_CHECKING:
 
     from iallocator.aliases import Nodes
     from iallocator.model.instance import Instance
-    from iallocator.model.state import State
+    from iallocator.model.state import State, Trial
     from iallocator.n1 import Failure
     from iallocator.n1.counting import Speculation
     from iallocator.n1.tolerance import FailureTolerance
     from iallocator.scoring.incremental import IncrementalScores
 
-__all__ = ["GroupTolerances", "NextPlace"]
+__all__ = ["GroupTolerances", "NextPlace", "Unchecked"]
 
 MOST_AHEAD = 64
 """The largest number of placements that are simulated in advance."""
@@ -134,6 +132,33 @@ class NextPlace:
                 path.append(best)
         speculation.end()
         return path, exhausted
+
+
+class Unchecked:
+    """Context manager in which `n1` checks nothing; it returns a trial of `state`.
+
+    All changes in the block are undone at its end, unless the trial keeps them.
+    """
+
+    def __init__(self, state: State, n1: GroupTolerances) -> None:
+        self._state = state
+        self._n1 = n1
+        self._trial = state.trial()
+        self._version = state.version
+        self._paused = n1.paused
+        self._counts = {one: one.exchange_counts(None) for one in n1.modes()}
+
+    def __enter__(self) -> Trial:
+        self._n1.paused = True
+        self._trial.__enter__()
+        return self._trial
+
+    def __exit__(self, *_: object) -> None:
+        self._trial.__exit__()
+        self._n1.paused = self._paused
+        undone = self._state.version == self._version
+        for one, counts in self._counts.items():
+            one.exchange_counts(counts if undone else None)
 
 
 class GroupTolerances:
@@ -247,23 +272,12 @@ class GroupTolerances:
         """Record `arrivals`: new instances with their nodes, equal except for name and order."""
         if self.paused:
             return  # counts are made again when N+1 is checked next
-        for tolerance in dict.fromkeys(self._of.values()):
+        for tolerance in self.modes():
             tolerance.placed(arrivals)
 
-    @contextmanager
-    def unchecked(self) -> Iterator[None]:
-        """Return a context manager in which N+1 is not checked, and `placed` records nothing."""
-        version = self._state.version
-        modes = dict.fromkeys(self._of.values())
-        counts = {one: one.exchange_counts(None) for one in modes}
-        paused, self.paused = self.paused, True
-        try:
-            yield
-        finally:
-            self.paused = paused
-            undone = self._state.version == version
-            for one in modes:
-                one.exchange_counts(counts[one] if undone else None)
+    def modes(self) -> Collection[FailureTolerance]:
+        """Return the N+1 of each mode."""
+        return dict.fromkeys(self._of.values())
 
     def _group(self, node: int) -> int:
         return self._state.cluster.nodes[node].group.index

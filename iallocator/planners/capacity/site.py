@@ -5,15 +5,13 @@ Instances have the standard size, the largest size, or sizes that are smaller by
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from iallocator.constraints.table import entry_rejections
 from iallocator.light import copy
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import UNIT_LOAD, Backend, Disks, Instance
 from iallocator.model.state import derived
 from iallocator.model.templates import DISKLESS, DRBD, TEMPLATES
-from iallocator.planners.capacity.next_place import NextPlace
+from iallocator.planners.capacity.next_place import NextPlace, Unchecked
 from iallocator.scoring.rounding import decided
 
 TYPE_CHECKING = False
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from iallocator.limits.node import LimitSet
     from iallocator.model.cluster import Group
     from iallocator.model.policy import Policy, Spec
-    from iallocator.model.state import Kept, State, Trial
+    from iallocator.model.state import Kept, State
     from iallocator.planners.capacity.next_place import GroupTolerances
     from iallocator.scoring import Kernel, Kernels
     from iallocator.scoring.arrays import ArrayKernel
@@ -239,11 +237,14 @@ class CapacityState:
             lambda: self.kernels.make_array(self.state, self._scope),
         )
 
-    def find(self, instance: Instance) -> tuple[tuple[int, ...], Failures]:
+    def find(self, instance: Instance, n1: bool = True) -> tuple[tuple[int, ...], Failures]:
         """Return the best nodes for `instance`, or (), and the number of rejections by reason.
 
-        If better nodes are rejected by N+1, "FailN1" counts them.
+        If N+1 rejects better nodes, "FailN1" counts them. `n1`: whether N+1 is checked.
         """
+        if not n1:
+            with self.unchecked():
+                return self.find(instance)
         return self._find(instance, self.kernel, False, self._exact_ties)
 
     def probe(self, instance: Instance, every: bool = False) -> tuple[tuple[int, ...], Failures]:
@@ -499,15 +500,9 @@ class CapacityState:
             self.n1.checked(instance, group.index) for group, _ in self.groups
         )
 
-    @contextmanager
-    def unchecked(self) -> Iterator[Trial]:
-        """Return a context manager in which N+1 is not checked; it yields the trial of the state.
-
-        All changes in the block are undone at its end, unless the trial keeps them.
-        """
-        trial = self.state.trial()
-        with self.n1.unchecked(), trial:
-            yield trial
+    def unchecked(self) -> Unchecked:
+        """Return a context manager in which N+1 is not checked; it returns a trial of the state."""
+        return Unchecked(self.state, self.n1)
 
     def tolerates_all(self, size: Size) -> bool:
         """Return whether each failure is tolerated that must be, with instances of `size`."""
