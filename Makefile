@@ -22,7 +22,7 @@ SUITE ?= $(shell . /etc/os-release && echo $$VERSION_CODENAME)
 OLD ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types matrix conformance conformance-htools conformance-next fuzz bench growth limits install-plugin install-htools manuals deb try-deb dist docs reference screenshots test-pythons test-newest requirements e2e clean
+.PHONY: help demo test check lint types matrix conformance conformance-htools conformance-next fuzz bench gap growth limits install-plugin install-htools manuals deb try-deb dist docs reference screenshots test-pythons test-newest requirements e2e clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ bench: $(STAMP) ## measure side by side with hail; writes benchmarks/RESULTS.md
 	rm -rf build/bench
 	tools/install-plugin "$(BIN)/python" "$(CURDIR)/build/bench" "$(LIBDIR)" "$(PLUGINDIR)" "$(BINDIR)"
 	$(BIN)/python -m benchmarks --plugin "$(CURDIR)/build/bench$(PLUGINDIR)/iallocator"
+
+gap: $(STAMP) ## measure how far plans are from the best possible; writes benchmarks/GAP.md and PLANNERS.md
+	$(BIN)/python -m benchmarks.gap --write
+	$(BIN)/python -m benchmarks.planners_gap --write
 
 growth: $(STAMP) ## measure how time and memory grow with the input; writes benchmarks/GROWTH.md
 	$(BIN)/python -m benchmarks.growth
