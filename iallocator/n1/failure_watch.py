@@ -340,7 +340,7 @@ class FailureWatch:
         cluster = self._state.cluster
         if move_rejections(cluster, nodes[0], nodes[1:]) or not cluster.nodes[nodes[1]].online:
             return False
-        if nodes[1] in failure:
+        if nodes[1] in failure or (rules.requires_all and failure in self.uncertain):
             return False
         amount = demand.failovers.get(nodes[1], 0) + instance.memory
         return self._state.columns[MEMORY][nodes[1]] - amount > 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.builders import cluster, instance
+from tests.command import run
 
 from .scenarios import by_group, on_shared, plan_of
 
@@ -141,6 +144,36 @@ def test_compress_keeps_n1_in_the_receiving_groups() -> None:
     document = cluster({"east": 1, "west": 2}, instances=instances)
     assert plan_of("compress", document)["evacuable_groups"] == []
     assert "east" in plan_of("compress", document, "--n1=off")["evacuable_groups"]
+
+
+LOST_FAILURE = """g0|u0|preferred||
+g1|u1|preferred||
+
+n0|16384|1024|15360|65536|60416|4|N|u0|1
+n1|16384|1024|14848|65536|60416|4|N|u0|1
+n2|16384|1024|9216|65536|63488|4|N|u1|1
+n3|16384|1024|15360|65536|24576|4|N|u1|1
+n4|16384|1024|3072|65536|22528|4|N|u1|1
+
+i0|512|5120|1|running|Y|n1|n0|drbd||1|-
+i1|6144|2048|1|running|Y|n2|n4|drbd||1|-
+i2|12288|40960|1|running|Y|n4|n3|drbd||1|-
+
+
+"""
+"""Two groups; if node n2 fails, i1 cannot be restarted, because n4 has only 3 GiB memory free."""
+
+
+def test_compress_with_strict_uses_no_primary_with_a_failure_that_is_not_tolerated(
+    tmp_path: Path,
+) -> None:
+    """With `--n1 strict`, no instance moves to a node with a failure that is not tolerated."""
+    path = tmp_path / "cluster.data"
+    path.write_text(LOST_FAILURE)
+    done = run("compress", f"-t{path}", "--n1=strict", "--ignore-soft-errors", "--verify-plan",
+               "--static-kvm-node-memory=0")  # fmt: skip
+    assert b"failed its verification" not in done.stderr
+    assert b"none of the candidates can be emptied" in done.stdout
 
 
 def test_compress_packs_where_one_after_the_other_fails() -> None:
