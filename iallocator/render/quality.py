@@ -72,7 +72,7 @@ def _counted(plan: Json) -> str:
     if plan["bound"] is None:
         return f"{reached}; the {best} possible are unknown: {plan['bound_reason']}"
     if plan["proved"]:
-        if plan.get("kept") and not plan["reached"]:
+        if plan["measure"] == "groups of nodes" and plan["kept"] and not plan["reached"]:
             return f"{reached}; it is proved that no node can be rebooted"
         return f"{reached}; proved to be the {best} possible"
     number = round(plan["gap"]["absolute"])
