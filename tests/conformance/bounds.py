@@ -260,16 +260,13 @@ def reboot_bound(seed: int, kind: str) -> Counted | None:
         return None
     done = plan_reboots(read(as_text(machines, homes)), Settings(), RebootOptions(force=True))
     nodes = sorted(index for one in done.rounds for index in one.nodes)
-    if done.bounding is None or not (nodes and nodes == best[0]):
-        # With a bound of 0 groups it is proved that the number of nodes to reboot is 0
-        return None if nodes or done.bounding is None else _drained(done, len(best[0]))
+    if done.bounding is None:
+        return None
+    if not nodes:  # a bound of 0 groups says that no node can be rebooted
+        return Counted(done.bounding(), len(best[0]), 0, True)
+    if nodes != best[0]:
+        return None
     return Counted(done.bounding(), best[1], done.reached, False)
-
-
-def _drained(done: PlanResult, most: int) -> Counted:
-    """Return the bound of the number of nodes to reboot, of which none was found; `most` can be."""
-    assert done.bounding is not None
-    return Counted(done.bounding(), most, 0, True)
 
 
 def settings_of(case: Case, seed: int) -> Settings:

@@ -149,7 +149,7 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
 
 
 def _violates_n1(site: CapacityState, instance: Instance) -> bool:
-    """Return whether `instance` on its best nodes certainly violates N+1, and further ones do."""
+    """Return whether `instance` on its best nodes violates N+1, whatever is placed after it."""
     nodes, _ = site.find(instance, n1=False)
     return site.n1.rejects(instance, nodes[0], every=False)
 
