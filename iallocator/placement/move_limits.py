@@ -279,7 +279,11 @@ class MoveLimits:
             return self._limit_policies.old_primary_checks(
                 instance, self._state.cluster.nodes[after[1]]
             )
-        limit_policy = self._limit_policy_off(before[-1]) if before else self._limit_policies.new
+        if not before:
+            return checks_for(SECONDARY, instance, self._limit_policies.new.secondary)
+        limit_policy = self._limit_policy_off(before[-1])
+        if before[0] != after[0] and not limit_policy.secondary.spares:
+            limit_policy = self._limit_policy_off(before[0])  # the move is forced by either node
         return checks_for(SECONDARY, instance, limit_policy.secondary)
 
     def _limit_policy_off(self, source: int) -> LimitPolicy:

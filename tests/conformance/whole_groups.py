@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, permutations
-from math import inf
 from random import Random
 from typing import NamedTuple
 
@@ -159,23 +158,31 @@ class Placing:
         ]
 
     @cached_property
-    def _may_lack(self) -> list[float]:
-        """Return the MiB that each node may lack for failovers; below 0 if it may lack none.
+    def _least(self) -> list[float]:
+        """Return the MiB that each node lacks for failovers with the staying instances alone."""
+        return self._lacks(self._staying)
 
-        A node that lacks memory without other instances may lack any amount. If its instances move
-        and the mode is no-worse, it may lack as much as initially.
+    def _lacks(self, homes: Sequence[Home]) -> list[float]:
+        free = free_of(self.case.machines, homes)
+        kept = reserved_of(len(free), homes)
+        return [more - left[0] for left, more in zip(free, kept, strict=True)]
+
+    def _may_lack(self, node: int) -> bool:
+        """Return whether a node may lack memory for failovers with the instance placed last.
+
+        It may if it lacks memory without this instance. If the instances of the group move and the
+        mode is no-worse, it may lack as much as with the staying instances alone.
         """
-        free = free_of(self.case.machines, self._staying)
-        kept = reserved_of(len(free), self._staying)
-        strictly = self.anew and self.case.n1 == "no-worse"
-        lacks = [more - left[0] for left, more in zip(free, kept, strict=True)]
-        return [inf if one >= 0 and not strictly else one for one in lacks]
+        if self.anew and self.case.n1 == "no-worse":
+            return self._lacks(self.placed)[node] <= self._least[node]
+        return self._lacks(self.placed[:-1])[node] >= 0
 
-    def fits(self, home: Home, forced: bool) -> bool:
+    def fits(self, home: Home, forced: bool, secondary_forced: bool = False) -> bool:
         """Return whether the nodes of `home`, which was placed last, keep their limits.
 
         If all instances are placed again, a node keeps its limits if each instance had its role
-        there before. With `forced`, soft limits are ignored.
+        there before. With `forced`, soft limits are ignored; with `secondary_forced`, those of the
+        secondary.
         """
         self.steps.spend()
         free, kept = self.free(), reserved_of(len(self.case.machines), self.placed)
@@ -188,12 +195,11 @@ class Placing:
                 return False
             if role == 0 and memory <= 0:
                 return False
-            if forced:
+            if forced or (role and secondary_forced):
                 continue
             if memory <= (home.memory if role else 0):
                 return False
-            lack = kept[node] - memory
-            if lack >= 0 and not self._may_lack[node] >= lack:
+            if kept[node] >= memory and not self._may_lack(node):
                 return False
             cpus = OWN_CPUS + sum(one.cpus for one in self.placed if one.nodes[0] == node)
             if role == 0 and cpus > self.case.cpu_ratio * self.case.machines[node].cpus:
@@ -558,7 +564,8 @@ def _placed_anew(placing: Placing, rest: Sequence[Home]) -> bool:
     for nodes in places:
         moved = home._replace(nodes=nodes)
         placing.placed.append(moved)
-        if placing.fits(moved, forced) and _placed_anew(placing, rest[1:]):
+        fits = placing.fits(moved, forced, home.nodes[-1] in case.down)
+        if fits and _placed_anew(placing, rest[1:]):
             return True
         placing.placed.pop()
     return False

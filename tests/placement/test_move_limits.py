@@ -66,6 +66,30 @@ def test_move_checks_limits_of_each_new_role(
     assert allowed(after)
 
 
+@pytest.mark.parametrize(
+    ("after", "lacking", "placed"),
+    [((1, 2), "node3", True), ((1, 2), "node3", False), ((2, 1), "node2", False)],
+)
+def test_soft_limits_of_the_secondary_are_ignored_off_an_offline_primary(
+    after: tuple[int, ...], lacking: str, placed: bool
+) -> None:
+    """If the primary is offline, a secondary beside a new primary may lack memory for it."""
+    instances = {"web": instance("node1", "node2", memory=500)}
+    for offline in (True, False):
+        changes = {lacking: {"free_memory": 100}, "node1": {"offline": offline}}
+        made = cluster(4, instances=instances, changes=changes)
+        settings = Settings()
+        settings.n1 = "off"
+        context = Context(model_of(made), settings)
+        web = context.cluster.instance_named("web")
+        assert web is not None
+        if not placed:
+            context.state.remove(web, (0, 1))
+        evaluator = context.evaluator(context.cluster.groups[0])
+        rejection = evaluator.check(Move(web, (0, 1), after))
+        assert (rejection is None) == offline
+
+
 @pytest.mark.parametrize(("free", "stands"), [(1001, True), (1000, False), (500, True)])
 def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands: bool) -> None:
     """A secondary that stays must have the memory to fail over from the new primary."""

@@ -145,7 +145,7 @@ class _Rows:
         }
         for instance in self._order:
             place = one.places[instance.name]
-            if one.openings.forced(place):
+            if one.openings.exempt_roles(place):
                 lenient.update(context.cluster.nodes[place.before[0]].group.nodes)
         collected = PlacementProblem(context.state, lenient, constraints=constraints)
         for instance in self._order:
@@ -326,7 +326,7 @@ class _Check:
 
     def __init__(self, one: SchedulingPass, order: Sequence[Instance]) -> None:
         self._one = one
-        self._order = sorted(order, key=lambda i: one.openings.forced(one.places[i.name]))
+        self._order = sorted(order, key=lambda i: one.openings.exempt_roles(one.places[i.name]) > 1)
         nodes = one.context.cluster.nodes
         starts = [one.places[instance.name].before[:1] for instance in order]
         self._returning = {nodes[k].group for start in starts for k in start if not nodes[k].online}

@@ -265,17 +265,19 @@ class Openings:
         )
         return memory_lack(state, node, place.instance, waiting=waiting) or None
 
-    def forced(self, place: PlannedPlace) -> bool:
-        """Return whether an instance is exempt from soft limits because it must leave its node.
+    def exempt_roles(self, place: PlannedPlace) -> int:
+        """Return for how many roles of an instance soft limits are ignored, because it must leave
+        a node that is not online.
 
-        It must leave a node that is not online. No instance is exempt if the settings enforce soft
-        limits for all moves.
+        2: on any new nodes, because its primary is not online. 1: on a new secondary, because only
+        its secondary is not online. 0 if the settings enforce soft limits for all moves.
         """
-        if not place.before:
-            return False
-        home = self.context.cluster.nodes[place.before[0]]
-        evaluator = self.context.evaluator(home.group)
-        return not home.online and evaluator.limit_policies.off(home).primary.spares
+        nodes = [self.context.cluster.nodes[index] for index in place.before]
+        for roles, node in zip((2, 1), nodes):
+            off = self.context.evaluator(node.group).limit_policies.off(node)
+            if not node.online and off.secondary.spares:
+                return roles
+        return 0
 
     def may_only_stay(self, place: PlannedPlace) -> bool:
         """Return whether an instance may stay on its nodes only because it is there already.
