@@ -533,16 +533,19 @@ def fewest_left_out(case: Case) -> int | None:
             movable.append(home)
         elif home.nodes[0] not in case.down:
             staying.append(home)
-    # Limits count less for instances that leave an offline node, so these come last
-    movable.sort(key=lambda home: (home.nodes[0] in case.down, -home.memory))
+    # Limits count less for instances that leave an offline node, so these come last. An instance
+    # that stays beside initial instances may have to come before a new one: two orders are tried
+    movable.sort(key=lambda home: home.nodes[0] in case.down)
+    orders = movable, sorted(movable, key=lambda h: (h.nodes[0] in case.down, -h.memory))
     try:
         for number in range(len(movable) + 1):
             for out in combinations(movable, number):
                 disks = [home._replace(memory=0, cpus=0) for home in out if home.template == "drbd"]
-                rest = [home for home in movable if home not in out]
                 kept = [*staying, *disks]
-                if _placed_anew(Placing(case, kept, steps, case.homes, anew=True), rest):
-                    return number
+                for order in orders:
+                    rest = [home for home in order if home not in out]
+                    if _placed_anew(Placing(case, kept, steps, case.homes, anew=True), rest):
+                        return number
     except TooManyError:
         return None
     return len(movable)
