@@ -44,8 +44,8 @@ WORTH_ARRAYS = 1_000
 per node."""
 
 WORTH_LOADED_ARRAYS = 100
-"""The number of moves × nodes from which on arrays are used, if they are loaded already or if many
-failures are simulated."""
+"""The number of moves × nodes from which on arrays are used if a request has many candidates, and
+so many moves have been simulated that loading arrays would have been faster."""
 
 
 class UnrestartedInstance:
@@ -203,7 +203,8 @@ class Simulation:
             for node in failure
             for one in self._state.primaries[node].values()
         )
-        enough = WORTH_LOADED_ARRAYS if self.kernels.many else WORTH_ARRAYS
+        loaded = self.kernels.many and self.kernels.simulated > WORTH_ARRAYS
+        enough = WORTH_LOADED_ARRAYS if loaded else WORTH_ARRAYS
         one_group = all(
             len(one) == 1 or all(nodes[i].group is group for i in one) for one in failing
         )
@@ -336,6 +337,7 @@ class Simulation:
         """
         self._rules.spend(len(targets) * SCALAR_WORK)
         self._tried += len(targets)
+        self.kernels.simulated += len(targets)
         state, first = self._state, item[0]
         if self._rules.impersonated(first) and not self._rules.recreates(first):
             return self._move_namesake(first, targets, scope)

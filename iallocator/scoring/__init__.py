@@ -117,6 +117,8 @@ class Kernels:
         Whether `make` returns array kernels.
     many:
         Whether N+1 uses arrays, too, because the request has many candidates.
+    simulated:
+        How many moves × nodes N+1 has simulated one by one.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class Kernels:
         self.fixed = Capacities(state.cluster.nodes, min_disk, scope)
         self.arrays = arrays_pay(candidates, groups)
         self.many = False
+        self.simulated = 0
         self._matrix: Floats | None = None
         self._reservations: tuple[State, Reservations] | None = None
         self._nodes: tuple[State, EarlierNodes] | None = None
