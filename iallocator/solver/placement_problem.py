@@ -125,6 +125,7 @@ class PlacementProblem:
             if one.rows
         ]
         self._kinds: dict[Row, Kind] = {}
+        self._initial: dict[Row, float] = {}  # by row: the amount used if all may stay
 
     def add(
         self,
@@ -134,6 +135,7 @@ class PlacementProblem:
         priority: int = 0,
         stays: Nodes = (),
         disks_stay: Nodes = (),
+        initial: Nodes = (),
     ) -> None:
         """Add `instance`, with its possible placements `places`.
 
@@ -152,7 +154,12 @@ class PlacementProblem:
             The nodes on which the instance stays if it is left out.
         disks_stay:
             The nodes on which only its disks stay if it is left out and stopped.
+        initial:
+            The nodes on which it may stay beside other instances that stay, whatever their limits.
         """
+        if initial:
+            for row, amount in self._uses(instance, initial).items():
+                self._initial[row] = self._initial.get(row, 0) + amount
         listed = list(places)
         more = [
             {
@@ -215,7 +222,8 @@ class PlacementProblem:
                 spare = SUMS[row[1]].spare(self._state, row[2], row[2] in self._forced)
             else:
                 spare = owners[row[0]].spare(row) if row[0] in owners else inf
-            spare = max(spare, remaining.get(row, 0))  # no instance has to leave
+            # No instance has to leave
+            spare = max(spare, remaining.get(row, 0), self._initial.get(row, 0))
             if spare < amount:
                 problem.at_most(row, spare)
         for constraint in (*self._table, *self._constraints):

@@ -157,25 +157,18 @@ class Placing:
             for k in range(len(self.case.machines))
         ]
 
-    @cached_property
-    def _least(self) -> list[float]:
-        """Return the MiB that each node lacks for failovers with the staying instances alone."""
-        return self._lacks(self._staying)
-
-    def _lacks(self, homes: Sequence[Home]) -> list[float]:
-        free = free_of(self.case.machines, homes)
-        kept = reserved_of(len(free), homes)
-        return [more - left[0] for left, more in zip(free, kept, strict=True)]
-
     def _may_lack(self, node: int) -> bool:
         """Return whether a node may lack memory for failovers with the instance placed last.
 
         It may if it lacks memory without this instance. If the instances of the group move and the
-        mode is no-worse, it may lack as much as with the staying instances alone.
+        mode is no-worse, it must not lack more.
         """
-        if self.anew and self.case.n1 == "no-worse":
-            return self._lacks(self.placed)[node] <= self._least[node]
-        return self._lacks(self.placed[:-1])[node] >= 0
+        lacks = []
+        for homes in (self.placed[:-1], self.placed):
+            kept = reserved_of(len(self.case.machines), homes)
+            lacks.append(kept[node] - free_of(self.case.machines, homes)[node][0])
+        no_more = not self.anew or self.case.n1 != "no-worse" or lacks[1] <= lacks[0]
+        return lacks[0] >= 0 and no_more
 
     def fits(self, home: Home, forced: bool, secondary_forced: bool = False) -> bool:
         """Return whether the nodes of `home`, which was placed last, keep their limits.
@@ -533,22 +526,39 @@ def fewest_left_out(case: Case) -> int | None:
             movable.append(home)
         elif home.nodes[0] not in case.down:
             staying.append(home)
-    # Limits count less for instances that leave an offline node, so these come last. An instance
-    # that stays beside initial instances may have to come before a new one: two orders are tried
+    # Limits count less for instances that leave an offline node, so these come last
     movable.sort(key=lambda home: home.nodes[0] in case.down)
     orders = movable, sorted(movable, key=lambda h: (h.nodes[0] in case.down, -h.memory))
     try:
         for number in range(len(movable) + 1):
             for out in combinations(movable, number):
                 disks = [home._replace(memory=0, cpus=0) for home in out if home.template == "drbd"]
-                kept = [*staying, *disks]
-                for order in orders:
-                    rest = [home for home in order if home not in out]
-                    if _placed_anew(Placing(case, kept, steps, case.homes, anew=True), rest):
-                        return number
+                rest = [home for home in movable if home not in out]
+                placing = Placing(case, [*staying, *disks], steps, case.homes, anew=True)
+                if any(
+                    _placed_beside(placing, stayers, [home for home in order if home in rest])
+                    for count in range(len(rest), -1, -1)
+                    for stayers in combinations(rest, count)
+                    for order in orders
+                ):
+                    return number
     except TooManyError:
         return None
     return len(movable)
+
+
+def _placed_beside(placing: Placing, stayers: Sequence[Home], rest: Sequence[Home]) -> bool:
+    """Return whether all of `rest` can be placed in their group if `stayers` keep their nodes.
+
+    Instances that stay come first: they may stay beside each other even if the nodes lack capacity.
+    """
+    if any(placing.case.down.intersection(home.nodes[:1]) for home in stayers):
+        return False
+    number = len(placing.placed)
+    placing.placed += stayers
+    possible = _placed_anew(placing, [home for home in rest if home not in stayers])
+    del placing.placed[number:]
+    return possible
 
 
 def _placed_anew(placing: Placing, rest: Sequence[Home]) -> bool:
@@ -558,7 +568,7 @@ def _placed_anew(placing: Placing, rest: Sequence[Home]) -> bool:
         several = len([k for k in range(len(case.machines)) if k not in case.down]) > 1
         return not several or placing.keeps_n1()
     home = rest[0]
-    places = [*case.places(home, 0)]
+    places = [nodes for nodes in case.places(home, 0) if nodes != home.nodes]
     if len(home.nodes) > 1:  # without a secondary, the disks may stay on the offline node
         on = [k for k in home.nodes if k not in case.down]
         off = [k for k in home.nodes if k in case.down]

@@ -75,7 +75,7 @@ def test_no_result_is_wrongly_reported_as_the_best(planner: str, seed: int, kind
         ("redistribute", redistribute_case(1, "mixed").text(), (3, 0, False), (3, 3, True)),
         ("compress --n1=strict", SIMULATED, (0, 0.776, False), (0, 0, True)),
         ("squeeze", MANY_SETS, (1, 2, False), (1, 1, True)),
-        ("place --n1=off", MUCH_TO_PLACE, (1, 0, False), (0, 0, True)),
+        ("place --n1=off", MUCH_TO_PLACE, (2, 0, False), (0, 0, True)),
     ],
 )
 def test_optimal_finds_a_better_plan_or_proves_that_there_is_none(
@@ -121,6 +121,21 @@ def test_place_leaves_out_no_instance_if_all_can_stay(tmp_path: Path) -> None:
     file.write_text(cluster_of("place", 2, "drbd").text())
     plan = json_of("place", "-t", str(file), "--static-kvm-node-memory=0")
     assert (plan["reached"], plan["bound"], plan["proved"]) == (0, 0, True)
+
+
+def test_place_proves_the_fewest_left_out_if_nodes_lack_memory_for_failovers(
+    tmp_path: Path,
+) -> None:
+    """`place` proves its result on a cluster with nodes that already lack failover memory."""
+    machines = [Machine(f"node{k}", 16384, 1 << 20, 64) for k in range(3)]
+    homes = [
+        Home("a", 8192, 1024, 1, "drbd", (0, 1)), Home("b", 10240, 1024, 1, "rbd", (1,)),
+        Home("big", 12288, 1024, 1, "rbd", (2,)),
+    ]  # fmt: skip
+    file = tmp_path / "cluster.data"
+    file.write_text(as_text(machines, homes, 2))
+    plan = json_of("place", "-t", str(file), "--static-kvm-node-memory=0", "--n1=off")
+    assert (plan["reached"], plan["bound"], plan["proved"]) == (1, 1, True)
 
 
 def test_capacity_of_zero_is_proved_without_a_trial() -> None:

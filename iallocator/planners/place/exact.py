@@ -21,7 +21,7 @@ from iallocator.model.constraints import ORDER
 from iallocator.model.moves import Move
 from iallocator.n1 import MOVED_WITHIN
 from iallocator.placement.several.sequence import JointResult
-from iallocator.planners.place.scheduler import stopped_disks
+from iallocator.planners.place.scheduler import RESOURCE_REASONS, stopped_disks
 from iallocator.solver.most import Most, find_all_or_most
 from iallocator.solver.placement_problem import PlacementProblem
 from iallocator.solver.problem import FOUND
@@ -95,10 +95,9 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
     one.count_the_stuck()
     with Held() as held:
         budget = context.budget(context.settings.thoroughness)
-        rows = _Rows(one, order)
-        program = rows.problem(budget)
+        rows, check = _Rows(one, order), _Check(one, order)
+        program = rows.problem(budget, check.failing)
         if program is not None:
-            check = _Check(one, order)
             joint.most = Most(rows.priorities(), left_out)
             present = {i.name: one.places[i.name].before for i in order}
             stay = check.some_may_stay and rows.may_all_stay(program)
@@ -128,8 +127,11 @@ class _Rows:
         self._unit = COST_OF_ALL / max(1, len(order))
         self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
-    def problem(self, budget: Deadline) -> Problem | None:
-        """Return the program with every place of every instance; None if the budget has ended."""
+    def problem(self, budget: Deadline, failing: Collection[int]) -> Problem | None:
+        """Return the program with every place of every instance; None if the budget has ended.
+
+        `failing`: the nodes that initially lack memory for failovers.
+        """
         one = self._one
         constraints: list[ConstraintRows] = [
             self._affinity,
@@ -147,7 +149,9 @@ class _Rows:
             place = one.places[instance.name]
             if one.openings.exempt_roles(place):
                 lenient.update(context.cluster.nodes[place.before[0]].group.nodes)
-        collected = PlacementProblem(context.state, lenient, constraints=constraints)
+        collected = PlacementProblem(
+            context.state, lenient, failing=failing, constraints=constraints
+        )
         for instance in self._order:
             if budget.must_end:
                 return None
@@ -156,6 +160,7 @@ class _Rows:
             collected.add(
                 instance, places, distinct=instance.name,
                 priority=self._priority(instance), disks_stay=stopped_disks(instance, before),
+                initial=before,
             )  # fmt: skip
         return collected.problem()
 
@@ -314,14 +319,18 @@ class _Check:
     """Checks the answers of the solver: it places the instances of an answer one by one.
 
     Instances that are exempt from soft limits come last: they must leave nodes that are not online.
+    If `some_may_stay`, instances that stay come first, because they may stay only beside each
+    other.
 
     Attributes
     ----------
+    failing:
+        The nodes that initially lack memory for failovers.
     some_may_stay:
         Whether some instances may stay on nodes that lack capacity for all of their instances.
     doubtful:
-        Whether the search proves nothing: `some_may_stay` is set, or an answer was rejected that
-        may be allowed if the instances are placed in another order.
+        Whether the search proves nothing, because an answer was rejected that may be allowed if the
+        instances are placed in another order.
     """
 
     def __init__(self, one: SchedulingPass, order: Sequence[Instance]) -> None:
@@ -330,14 +339,13 @@ class _Check:
         nodes = one.context.cluster.nodes
         starts = [one.places[instance.name].before[:1] for instance in order]
         self._returning = {nodes[k].group for start in starts for k in start if not nodes[k].online}
-        # The rows of the program are too strict for instances that may stay on nodes which lack
-        # capacity for all of their instances
         self.some_may_stay = False
         state = one.context.state
         with state.trial():
             existing = [i for i in self._order if one.places[i.name].before]
             for instance in existing:
                 state.place(instance, one.places[instance.name].before)
+            self.failing = {node.index for node in nodes if state.fails_n1(node.index)}
             for instance in existing:
                 place = one.places[instance.name]
                 state.remove(instance, place.before)
@@ -345,50 +353,91 @@ class _Check:
                     self.some_may_stay = True
                     break
                 state.place(instance, place.before)
-        self.doubtful = self.some_may_stay
+        self.doubtful = False
 
     def broken(self, nodes: Mapping[str, Nodes]) -> list[str] | None:
         """Return the instances that together break a constraint in the answer `nodes`, or None.
 
         `nodes`: name of an instance -> its nodes. The result has the first instance with a rejected
-        place, those placed before it, and those that are left out but keep disks on their nodes.
+        place, those placed before it, and those that are left out but keep disks on their nodes. If
+        a limit of a node rejects the place, only instances with the same nodes are in the result.
+        """
+        if not self.some_may_stay:
+            return self._broken(nodes, self._order)[0]
+        before = {i.name: self._one.places[i.name].before for i in self._order}
+        changes = {i.name: _changes(before[i.name], nodes.get(i.name)) for i in self._order}
+        # Those that keep one of two roles may have to come before others that arrive on their nodes
+        first: list[str] = []
+        rejected: dict[str, list[str]] = {}
+        while True:
+            order = sorted(
+                self._order,
+                key=lambda i: (changes[i.name], -first.index(i.name) if i.name in first else 1),
+            )
+            broken, by_limit = self._broken(nodes, order)
+            if broken is None or not by_limit:
+                return broken
+            *others, last = broken
+            movers = [name for name in others if changes[name]]
+            if changes[last] != 1 or not movers:
+                return broken
+            if last in first:
+                opposite = rejected.get(movers[0], []) if len(movers) == 1 else []
+                if [name for name in opposite if changes[name]] == [last, *movers]:
+                    union = dict.fromkeys(n for n in (*opposite, *others) if n != last)
+                    return [*union, last]  # in neither order
+                self.doubtful = True
+                return broken
+            first.append(last)
+            rejected[last] = broken
+
+    def _broken(
+        self, nodes: Mapping[str, Nodes], order: Sequence[Instance]
+    ) -> tuple[list[str] | None, bool]:
+        """Return the result of `broken` if the instances are placed in the order of `order`, and
+        whether a limit of a node rejects the last of its instances.
         """
         one, state = self._one, self._one.context.state
-        placed: list[Instance] = []
-        idle: list[str] = []
+        placed: list[str] = []
+        idle: dict[str, Nodes] = {}
         late: dict[Group, FailureTolerance] = {}
         with state.trial():
             for instance in self._order:
                 disks = stopped_disks(instance, one.places[instance.name].before)
                 if disks and instance.name not in nodes:
                     state.keep_disks(instance, disks)
-                    idle.append(instance.name)
-            for instance in self._order:
+                    idle[instance.name] = disks
+            for instance in order:
                 own_nodes = nodes.get(instance.name)
                 if own_nodes is None:
                     continue
                 place = one.places[instance.name]
-                rejection = one.openings.rejection  # it checks neither capacities nor N+1
-                allowed = not (
-                    rejection(place, own_nodes[:1])
-                    or (len(own_nodes) > 1 and rejection(place, own_nodes))
-                )
-                tolerance = one.tolerance(own_nodes[0], place) if allowed else None
+                # It checks neither capacities nor N+1
+                rejection = one.openings.rejection(place, own_nodes[:1])
+                if not rejection and len(own_nodes) > 1:
+                    rejection = one.openings.rejection(place, own_nodes)
+                if rejection:
+                    others = [*idle, *placed]
+                    by_limit = rejection in RESOURCE_REASONS
+                    if by_limit and instance.pools is None:
+                        used = {**nodes, **idle}
+                        others = [
+                            name for name in others if not {*own_nodes}.isdisjoint(used[name])
+                        ]
+                    return [*others, instance.name], by_limit
+                tolerance = one.tolerance(own_nodes[0], place)
                 if tolerance is not None and not self._tolerates(tolerance, instance, own_nodes):
                     group = state.cluster.nodes[own_nodes[0]].group
-                    if tolerance.rules.exact and place.before and group in self._returning:
-                        # Checked in the end: instances that return may count as lost
-                        late[group] = tolerance
-                    else:
-                        allowed = False
-                if not allowed:
-                    return [*idle, *(other.name for other in placed), instance.name]
+                    if not (tolerance.rules.exact and place.before and group in self._returning):
+                        return [*idle, *placed, instance.name], False
+                    # Checked in the end: instances that return may count as lost
+                    late[group] = tolerance
                 state.place(instance, own_nodes)
-                placed.append(instance)
+                placed.append(instance.name)
             if any(one.comparison.broken(MOVED_WITHIN, rescues=True) for one in late.values()):
                 self.doubtful |= one.context.effort.spent
-                return [instance.name for instance in self._order]
-        return None
+                return [instance.name for instance in self._order], False
+        return None, False
 
     def _tolerates(self, tolerance: FailureTolerance, instance: Instance, nodes: Nodes) -> bool:
         """Return whether N+1 allows `instance` on `nodes`.
@@ -407,3 +456,10 @@ class _Check:
         new = bool(self._returning) and not self._one.places[instance.name].before
         self.doubtful |= simulated or new or effort.undecided > undecided
         return False
+
+
+def _changes(before: Nodes, after: Nodes | None) -> int:
+    """Return 0 if an instance stays, 1 if it keeps one of two roles, 2 if it keeps none."""
+    if after is None or after == before:
+        return 0
+    return 1 if any(one == other for one, other in zip(before, after)) else 2
