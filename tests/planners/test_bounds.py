@@ -59,6 +59,7 @@ def test_bound_of_a_number_is_never_worse_than_the_best_number(planner: str, kin
         ("place", 28, "drbd"),  # a node has too little for its own instances, which may stay
         ("place", 44, "mixed"),  # disks may stay on the offline node
         ("place", 931337, "drbd"),  # the secondary is new, too, and its soft limits are ignored
+        ("place", 932320, "drbd"),  # those without limits come last, though they keep a role
     ],
 )
 def test_no_result_is_wrongly_reported_as_the_best(planner: str, seed: int, kind: str) -> None:

@@ -318,9 +318,9 @@ class _PacemakerRows(ConstraintRows):
 class _Check:
     """Checks the answers of the solver: it places the instances of an answer one by one.
 
-    Instances that are exempt from soft limits come last: they must leave nodes that are not online.
     If `some_may_stay`, instances that stay come first, because they may stay only beside each
-    other.
+    other. Instances that are exempt from soft limits come last: they must leave nodes that are not
+    online.
 
     Attributes
     ----------
@@ -335,7 +335,9 @@ class _Check:
 
     def __init__(self, one: SchedulingPass, order: Sequence[Instance]) -> None:
         self._one = one
-        self._order = sorted(order, key=lambda i: one.openings.exempt_roles(one.places[i.name]) > 1)
+        places = one.places
+        self._last = {i.name for i in order if one.openings.exempt_roles(places[i.name]) > 1}
+        self._order = sorted(order, key=lambda i: i.name in self._last)
         nodes = one.context.cluster.nodes
         starts = [one.places[instance.name].before[:1] for instance in order]
         self._returning = {nodes[k].group for start in starts for k in start if not nodes[k].online}
@@ -364,16 +366,18 @@ class _Check:
         """
         if not self.some_may_stay:
             return self._broken(nodes, self._order)[0]
-        before = {i.name: self._one.places[i.name].before for i in self._order}
-        changes = {i.name: _changes(before[i.name], nodes.get(i.name)) for i in self._order}
+        instances = {i.name: i for i in self._order}
+        places = self._one.places
+        changes = {n: _changes(places[n].before, nodes.get(n)) for n in instances}
         # Those that keep one of two roles may have to come before others that arrive on their nodes
         first: list[str] = []
         rejected: dict[str, list[str]] = {}
         while True:
-            order = sorted(
-                self._order,
-                key=lambda i: (changes[i.name], -first.index(i.name) if i.name in first else 1),
+            names = sorted(
+                changes,
+                key=lambda n: (n in self._last, changes[n], -first.index(n) if n in first else 1),
             )
+            order = [instances[name] for name in names]
             broken, by_limit = self._broken(nodes, order)
             if broken is None or not by_limit:
                 return broken
