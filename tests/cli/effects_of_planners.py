@@ -363,7 +363,7 @@ def hard_to_place() -> str:
 
     All instances fit, but in few placements.
     """
-    rng = Random("pl5 9")
+    rng = Random("pl5 174")
     machines = [Machine(f"node{k}", 16384, 1 << 20, 64) for k in range(rng.randint(4, 5))]
     count = len(machines)
     homes = generate(rng, machines, ("drbd", "rbd"), rng.randint(2 * count, 4 * count))

@@ -517,14 +517,16 @@ def place_case(seed: int, kind: str) -> Case:
 def fewest_left_out(case: Case) -> int | None:
     """Return the least number of instances left out by a full re-placement; None if unknown.
 
-    An instance that is left out keeps its disks. Instances on plain disks stay, and those on an
-    offline node do not run.
+    An instance that is left out keeps its disks. Instances on plain disks stay; those on an offline
+    node are left out.
     """
-    steps, movable, staying = Steps(), [], []
+    steps, movable, staying, stopped = Steps(), [], [], 0
     for home in case.homes:
         if home.template != "plain":
             movable.append(home)
-        elif home.nodes[0] not in case.down:
+        elif home.nodes[0] in case.down:
+            stopped += 1
+        else:
             staying.append(home)
     # Limits count less for instances that leave an offline node, so these come last
     movable.sort(key=lambda home: home.nodes[0] in case.down)
@@ -541,10 +543,10 @@ def fewest_left_out(case: Case) -> int | None:
                     for stayers in combinations(rest, count)
                     for order in orders
                 ):
-                    return number
+                    return stopped + number
     except TooManyError:
         return None
-    return len(movable)
+    return stopped + len(movable)
 
 
 def _placed_beside(placing: Placing, stayers: Sequence[Home], rest: Sequence[Home]) -> bool:

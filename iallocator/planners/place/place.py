@@ -204,7 +204,7 @@ def place_anew(
                 chosen = _place_cluster(context, strategy, instances, wanted, report, staying)
                 done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
                 done.intolerable_nodes = chosen.intolerable_nodes
-                done.known_bound = float(chosen.fewest_out)
+                done.known_bound = float(chosen.fewest_out + len(chosen.stopped))
                 separated = _separated(done, context.affinity.relations)
                 if separated.keys() <= staying.keys() or deadline.over():
                     break
