@@ -51,6 +51,9 @@ of an instance costs 1. The maximum is more than the cost of moving both instanc
 constraint.
 """
 
+SHARE_WITH_STAYING = 0.5
+"""The share of the budget for places of instances that may stay on nodes that lack capacity."""
+
 NODE_ROWS = ("limit", "pool", "tag", "used", "peer")
 """The kinds of the rows that express limits of nodes."""
 
@@ -109,8 +112,19 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
                     joint.most.offer(present)
                     joint.most.proved, joint.status = True, FOUND
             else:
-                joint.status = find_all_or_most(program, check.broken, budget, joint.most)
+                staying = check.some_may_stay
+                part = budget.part(SHARE_WITH_STAYING) if staying else budget
+                joint.status = find_all_or_most(program, check.broken, part, joint.most)
                 joint.doubtful = check.doubtful
+                if staying and (joint.doubtful or not joint.most.proved):
+                    # Without staying, more is often found soon; but that search proves nothing
+                    proved, strict = joint.most.proved, rows.problem(budget, (), False)
+                    if strict is not None:
+                        status = find_all_or_most(strict, check.broken, budget, joint.most)
+                        if status == FOUND:
+                            joint.status, joint.doubtful = FOUND, False
+                        else:
+                            joint.most.proved = proved
     joint.limit = budget.ended
     context.interrupted |= held.asked
     return joint
@@ -127,10 +141,13 @@ class _Rows:
         self._unit = COST_OF_ALL / max(1, len(order))
         self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
-    def problem(self, budget: Deadline, failing: Collection[int]) -> Problem | None:
+    def problem(
+        self, budget: Deadline, failing: Collection[int], staying: bool = True
+    ) -> Problem | None:
         """Return the program with every place of every instance; None if the budget has ended.
 
-        `failing`: the nodes that initially lack memory for failovers.
+        `failing`: the nodes that initially lack memory for failovers. `staying`: whether instances
+        may stay beside each other on nodes that lack capacity for them.
         """
         one = self._one
         constraints: list[ConstraintRows] = [
@@ -160,7 +177,7 @@ class _Rows:
             collected.add(
                 instance, places, distinct=instance.name,
                 priority=self._priority(instance), disks_stay=stopped_disks(instance, before),
-                initial=before,
+                initial=before if staying else (),
             )  # fmt: skip
         return collected.problem()
 
