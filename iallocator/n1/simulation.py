@@ -89,12 +89,11 @@ class Simulation:
         self.kernels = kernels
         self._rules = rules
         self._scope = scope
-        self._tried = 0  # moves × nodes, simulated one by one
 
     @property
     def worth_arrays(self) -> bool:
         """Return whether so much has been simulated that loading arrays would have been faster."""
-        return self._tried > WORTH_ARRAYS
+        return self.kernels.simulated > WORTH_ARRAYS
 
     def fail(self, failure: Failure) -> UnrestartedInstance | None:
         """Return the first instance that cannot be restarted after `failure`, or None.
@@ -203,8 +202,8 @@ class Simulation:
             for node in failure
             for one in self._state.primaries[node].values()
         )
-        loaded = self.kernels.many and self.kernels.simulated > WORTH_ARRAYS
-        enough = WORTH_LOADED_ARRAYS if loaded else WORTH_ARRAYS
+        many = self.kernels.many and self.worth_arrays
+        enough = WORTH_LOADED_ARRAYS if many else WORTH_ARRAYS
         one_group = all(
             len(one) == 1 or all(nodes[i].group is group for i in one) for one in failing
         )
@@ -336,7 +335,6 @@ class Simulation:
         `scope`: the nodes over which the scores are computed.
         """
         self._rules.spend(len(targets) * SCALAR_WORK)
-        self._tried += len(targets)
         self.kernels.simulated += len(targets)
         state, first = self._state, item[0]
         if self._rules.impersonated(first) and not self._rules.recreates(first):

@@ -538,7 +538,9 @@ def fewest_left_out(case: Case) -> int | None:
                 rest = [home for home in movable if home not in out]
                 placing = Placing(case, [*staying, *disks], steps, case.homes, anew=True)
                 if any(
-                    _placed_beside(placing, stayers, [home for home in order if home in rest])
+                    _placed_beside(
+                        placing, stayers, [h for h in order if h not in (*out, *stayers)]
+                    )
                     for count in range(len(rest), -1, -1)
                     for stayers in combinations(rest, count)
                     for order in orders
@@ -549,8 +551,8 @@ def fewest_left_out(case: Case) -> int | None:
     return stopped + len(movable)
 
 
-def _placed_beside(placing: Placing, stayers: Sequence[Home], rest: Sequence[Home]) -> bool:
-    """Return whether all of `rest` can be placed in their group if `stayers` keep their nodes.
+def _placed_beside(placing: Placing, stayers: Sequence[Home], movers: Sequence[Home]) -> bool:
+    """Return whether all of `movers` can be placed in their group if `stayers` keep their nodes.
 
     Instances that stay come first: they may stay beside each other even if the nodes lack capacity.
     """
@@ -558,7 +560,7 @@ def _placed_beside(placing: Placing, stayers: Sequence[Home], rest: Sequence[Hom
         return False
     number = len(placing.placed)
     placing.placed += stayers
-    possible = _placed_anew(placing, [home for home in rest if home not in stayers])
+    possible = _placed_anew(placing, movers)
     del placing.placed[number:]
     return possible
 

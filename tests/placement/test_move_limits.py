@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from iallocator.model.instance import Instance
 from iallocator.model.moves import Move
 from iallocator.options.settings import Settings
 from iallocator.placement.context import Context
@@ -29,6 +30,17 @@ def allowed(after: tuple[int, ...], **changes: Json) -> bool:
     return MoveLimits(context.state, context.kernels.fixed, limit_policies).allow(
         web, before, after
     )
+
+
+def without_n1(instances: dict[str, Json], changes: dict[str, Json]) -> tuple[Context, Instance]:
+    """Return a context of four nodes with N+1 off, and its instance web."""
+    settings = Settings()
+    settings.n1 = "off"
+    made = cluster(4, instances=instances, changes=changes)
+    context = Context(model_of(made), settings)
+    web = context.cluster.instance_named("web")
+    assert web is not None
+    return context, web
 
 
 @pytest.mark.parametrize(
@@ -76,13 +88,10 @@ def test_soft_limits_of_the_secondary_are_ignored_off_an_offline_primary(
     """If the primary is offline, a secondary beside a new primary may lack memory for it."""
     instances = {"web": instance("node1", "node2", memory=500)}
     for offline in (True, False):
-        changes = {lacking: {"free_memory": 100}, "node1": {"offline": offline}}
-        made = cluster(4, instances=instances, changes=changes)
-        settings = Settings()
-        settings.n1 = "off"
-        context = Context(model_of(made), settings)
-        web = context.cluster.instance_named("web")
-        assert web is not None
+        changes: dict[str, Json] = {
+            lacking: {"free_memory": 100}, "node1": {"offline": offline},
+        }  # fmt: skip
+        context, web = without_n1(instances, changes)
         if not placed:
             context.state.remove(web, (0, 1))
         evaluator = context.evaluator(context.cluster.groups[0])
@@ -97,12 +106,7 @@ def test_secondary_that_stays_keeps_memory_for_the_new_primary(free: int, stands
         "web": instance("node1", "node2", memory=500), "db": instance("node3", "node2", memory=500),
     }  # fmt: skip
     changes = {"node2": {"free_memory": free}}
-    made = cluster(4, instances=instances, changes=changes)
-    settings = Settings()
-    settings.n1 = "off"
-    context = Context(model_of(made), settings)
-    web = context.cluster.instance_named("web")
-    assert web is not None
+    context, web = without_n1(instances, changes)
     rejection = context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (2, 1)))
     assert (rejection is None) == stands
     assert context.evaluator(context.cluster.groups[0]).check(Move(web, (0, 1), (3, 1))) is None

@@ -112,19 +112,17 @@ def place_exactly(one: SchedulingPass, left_out: Collection[str]) -> JointResult
                     joint.most.offer(present)
                     joint.most.proved, joint.status = True, FOUND
             else:
-                staying = check.some_may_stay
-                part = budget.part(SHARE_WITH_STAYING) if staying else budget
+                part = budget.part(SHARE_WITH_STAYING) if check.some_may_stay else budget
                 joint.status = find_all_or_most(program, check.broken, part, joint.most)
-                joint.doubtful = check.doubtful
-                if staying and (joint.doubtful or not joint.most.proved):
+                joint.doubtful, proved = check.doubtful, joint.most.proved
+                unproved = check.some_may_stay and (check.doubtful or not proved)
+                strict = rows.problem(budget) if unproved else None
+                if strict is not None:
                     # Without staying, more is often found soon; but that search proves nothing
-                    proved, strict = joint.most.proved, rows.problem(budget, (), False)
-                    if strict is not None:
-                        status = find_all_or_most(strict, check.broken, budget, joint.most)
-                        if status == FOUND:
-                            joint.status, joint.doubtful = FOUND, False
-                        else:
-                            joint.most.proved = proved
+                    if find_all_or_most(strict, check.broken, budget, joint.most) == FOUND:
+                        joint.status, joint.doubtful = FOUND, False
+                    else:
+                        joint.most.proved = proved
     joint.limit = budget.ended
     context.interrupted |= held.asked
     return joint
@@ -141,13 +139,11 @@ class _Rows:
         self._unit = COST_OF_ALL / max(1, len(order))
         self._soft = SoftAffinityRows(one.relations, self._names, self._penalty_of)
 
-    def problem(
-        self, budget: Deadline, failing: Collection[int], staying: bool = True
-    ) -> Problem | None:
+    def problem(self, budget: Deadline, failing: Collection[int] | None = None) -> Problem | None:
         """Return the program with every place of every instance; None if the budget has ended.
 
-        `failing`: the nodes that initially lack memory for failovers. `staying`: whether instances
-        may stay beside each other on nodes that lack capacity for them.
+        `failing`: the nodes that initially lack memory for failovers, if instances may stay beside
+        each other on nodes that lack capacity for them; None if no row permits that.
         """
         one = self._one
         constraints: list[ConstraintRows] = [
@@ -167,7 +163,7 @@ class _Rows:
             if one.openings.exempt_roles(place):
                 lenient.update(context.cluster.nodes[place.before[0]].group.nodes)
         collected = PlacementProblem(
-            context.state, lenient, failing=failing, constraints=constraints
+            context.state, lenient, failing=failing or (), constraints=constraints
         )
         for instance in self._order:
             if budget.must_end:
@@ -177,7 +173,7 @@ class _Rows:
             collected.add(
                 instance, places, distinct=instance.name,
                 priority=self._priority(instance), disks_stay=stopped_disks(instance, before),
-                initial=before if staying else (),
+                initial=() if failing is None else before,
             )  # fmt: skip
         return collected.problem()
 
@@ -386,30 +382,26 @@ class _Check:
         instances = {i.name: i for i in self._order}
         places = self._one.places
         changes = {n: _changes(places[n].before, nodes.get(n)) for n in instances}
-        # Those that keep one of two roles may have to come before others that arrive on their nodes
-        first: list[str] = []
+        # An instance that keeps one of two roles may have to come before others that arrive on its
+        # node. If it is rejected, it comes before the others that keep a role
         rejected: dict[str, list[str]] = {}
         while True:
-            names = sorted(
-                changes,
-                key=lambda n: (n in self._last, changes[n], -first.index(n) if n in first else 1),
-            )
-            order = [instances[name] for name in names]
-            broken, by_limit = self._broken(nodes, order)
+            rank = {name: -number for number, name in enumerate(rejected)}
+            order = sorted(changes, key=lambda n: (n in self._last, changes[n], rank.get(n, 1)))
+            broken, by_limit = self._broken(nodes, [instances[name] for name in order])
             if broken is None or not by_limit:
                 return broken
             *others, last = broken
             movers = [name for name in others if changes[name]]
             if changes[last] != 1 or not movers:
                 return broken
-            if last in first:
+            if last in rejected:
                 opposite = rejected.get(movers[0], []) if len(movers) == 1 else []
                 if [name for name in opposite if changes[name]] == [last, *movers]:
                     union = dict.fromkeys(n for n in (*opposite, *others) if n != last)
                     return [*union, last]  # in neither order
                 self.doubtful = True
                 return broken
-            first.append(last)
             rejected[last] = broken
 
     def _broken(

@@ -204,7 +204,8 @@ def place_anew(
                 chosen = _place_cluster(context, strategy, instances, wanted, report, staying)
                 done = PlaceResult(strategy, before, chosen.in_order, names, new, demands)
                 done.intolerable_nodes = chosen.intolerable_nodes
-                done.known_bound = float(chosen.fewest_out + len(chosen.stopped))
+                immovable = done.reached - len(chosen.left_out)  # stopped, and no plan moves them
+                done.known_bound = float(chosen.fewest_out + immovable)
                 separated = _separated(done, context.affinity.relations)
                 if separated.keys() <= staying.keys() or deadline.over():
                     break

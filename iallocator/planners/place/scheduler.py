@@ -631,15 +631,6 @@ class SchedulingPass:
         ]
 
     @property
-    def stopped(self) -> list[PlannedPlace]:
-        """Return the planned places of the instances that remain stopped and cannot move."""
-        return [
-            place
-            for place in self.places.values()
-            if place.nodes is None and self.stuck(place.instance)
-        ]
-
-    @property
     def uncounted(self) -> dict[str, str]:
         """Return name -> reason, for left out instances with disks not counted on their nodes.
 
