@@ -15,19 +15,20 @@ gc.disable()
 marks = [("start", time.perf_counter())]
 def mark(name): marks.append((name, time.perf_counter()))
 from iallocator.options.settings import Settings
-from iallocator.engine import candidates_of, reading_for
+from iallocator.engine import candidates_of
 from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
 from iallocator.wire.request import read_request
 from iallocator.placement.context import Context
 from iallocator.handlers import handler_for
 from iallocator.wire.codec import encode
+from iallocator.wire.reading import Reading
 mark("imports")
 settings = Settings()
 raw = sys.stdin.buffer.read()
 mark("read")
 document = decode(raw); mark("decode")
-reading = reading_for(settings)
+reading = Reading.of(settings)
 cluster = read_cluster(document, reading)
 request = read_request(document, cluster, reading); mark("model")
 candidates = candidates_of(cluster, request)

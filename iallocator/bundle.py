@@ -5,10 +5,14 @@ executable calls `serve`. A module is taken from the bundle only if its source f
 size and the modification time (in seconds) that it had at the installation. Python loads all other
 modules from their own files, and all modules if the bundle is missing or made for another Python.
 
+Modules that usual calls load together are in one group, which is read as a whole: so the strings
+that they share are read once.
+
 Layout: the magic number of the bytecode (4 bytes), the digest of the index (8), the length of the
-index (4, little endian), the index, the code of the modules, a second index. An index is a
-marshalled dict from the name of a module to an `Entry`. The code has no docstrings. The first index
-has the modules of usual requests, and the entry `OTHERS` for the second one, which has all others.
+index (4, little endian), the index, the groups, a second index. A group is a marshalled tuple of
+the code of modules, without docstrings. An index is a marshalled dict from the name of a module to
+an `Entry`. The first index has the modules of usual calls, and the entry `OTHERS` for the second
+one, which has all others.
 
 Source: the fields that are compared are those of Python's own .pyc files (PEP 552).
 """
@@ -24,12 +28,13 @@ from _imp import _fix_co_filename, source_hash  # type: ignore[attr-defined]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import CodeType
 
-    Entry = tuple[int, int, bytes, bool, int, int]
-    """A module in the bundle: the position of its code after the index, the length and the digest
-    of the code; whether the module is a package; the size of its source file in bytes, and the time
-    of its modification in seconds."""
+    Entry = tuple[int, int, bytes, int, bool, int, int]
+    """A module in the bundle: the position of its group after the index, the length and the digest
+    of the group; the position of the module in the group; whether the module is a package; the size
+    of its source file in bytes, and the time of its modification in seconds."""
 
 __all__ = ["HEAD_BYTES", "NAME", "OTHERS", "digest", "serve"]
 
@@ -54,7 +59,7 @@ def digest(data: bytes) -> bytes:
 def serve(library: str) -> None:
     """Import modules from the bundle in the folder `library`, if it is valid.
 
-    The file stays open: a request reads only the code that it needs.
+    The file stays open: a call reads only the groups that it needs.
     """
     try:
         file = os.open(f"{library}/{NAME}", os.O_RDONLY | os.O_CLOEXEC)
@@ -91,6 +96,7 @@ class Finder:
         self._file = file
         self._codes = codes
         self._index = index
+        self._groups: dict[int, Sequence[CodeType]] = {}  # position of a group -> its modules
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return how to load the module `name`; None if Python must load it from its own files."""
@@ -100,17 +106,21 @@ class Finder:
             entry = self._index.get(name)
         if entry is None:
             return None
-        begin, length, expected, package, size, seconds = entry
+        begin, length, expected, position, package, size, seconds = entry
         stem = f"{self._library}/{name.replace('.', '/')}"
         source = f"{stem}/__init__.py" if package else f"{stem}.py"
+        group = self._groups.get(begin)
         try:
             status = os.stat(source)
-            code = os.pread(self._file, length, self._codes + begin)
+            if group is None:
+                data = os.pread(self._file, length, self._codes + begin)
+                group = marshal.loads(data) if digest(data) == expected else ()
+                self._groups[begin] = group
         except OSError:
             return None
-        if status[6] != size or status[8] != seconds or digest(code) != expected:
+        if status[6] != size or status[8] != seconds or not group:
             return None
-        spec = ModuleSpec(name, Loader(name, source, code), origin=source, is_package=package)
+        spec = ModuleSpec(name, Loader(name, source, group[position]), origin=source)
         if package:
             spec.submodule_search_locations = [stem]
         spec.has_location = True
@@ -127,14 +137,13 @@ class Finder:
 
 
 class Loader(SourceFileLoader):
-    """Loads the module `name` of the file `source` from its marshalled `code`."""
+    """Loads the module `name` of the file `source` from its `code`."""
 
-    def __init__(self, name: str, source: str, code: bytes) -> None:
+    def __init__(self, name: str, source: str, code: CodeType) -> None:
         super().__init__(name, source)
         self._code = code
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the code of the module."""
-        code = marshal.loads(self._code)
-        _fix_co_filename(code, self.path)  # the tree was moved after its installation
-        return code  # type: ignore[no-any-return]
+        _fix_co_filename(self._code, self.path)  # the tree may have been moved
+        return self._code

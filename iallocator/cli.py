@@ -12,7 +12,6 @@ import os
 import sys
 
 from iallocator import __version__
-from iallocator.commands import COMMANDS, check_command, find_command
 from iallocator.deadline import Running, Stopped
 from iallocator.errors import (
     STATUS_INTERRUPTED,
@@ -25,7 +24,6 @@ from iallocator.errors import (
     tell,
 )
 from iallocator.files import WholeOutput, read_file
-from iallocator.options.parser import parse
 from iallocator.options.settings import Settings, configuration_path
 
 TYPE_CHECKING = False
@@ -83,6 +81,8 @@ def _run(arguments: list[str]) -> int:
 
         show_help(arguments[1:])
         return 0
+    from iallocator.commands import COMMANDS, check_command, find_command
+
     command = find_command(arguments)
     if command:
         from iallocator.commands.start import run_command
@@ -145,10 +145,13 @@ def _files(arguments: Sequence[str], settings: Settings) -> list[str]:
     UsageError
         If the arguments are invalid, or contradict each other.
     """
+    from iallocator.options.parser import parse
+
     positional = parse(arguments, settings)
     if settings.help or settings.version:
         return []
     if file := configuration_path(settings):
+        from iallocator.commands import COMMANDS
         from iallocator.configuration import configure
 
         configure(settings, file, COMMANDS, positional)
@@ -193,6 +196,8 @@ def answer(raw: bytes, arguments: Sequence[str] = ()) -> bytes:
     RequestError, UsageError
         If the program would end with exit status 2.
     """
+    from iallocator.options.parser import parse
+
     settings = Settings()
     parse(arguments, settings)
     with Running():

@@ -38,7 +38,6 @@ __all__ = [
     "effective_settings",
     "inconsistencies",
     "read",
-    "reading_for",
     "request_in",
     "respond",
     "summary",
@@ -53,17 +52,6 @@ ANSWERING_SECONDS = 0.2
 N+1 simulations and exact searches end at the limit, and the best placement known by then counts."""
 
 
-def reading_for(settings: Settings) -> Reading:
-    """Return how documents are read according to `settings`."""
-    return Reading(
-        behaviour=settings.behaviour,
-        static_kvm_memory=settings.static_kvm_node_memory,
-        ignore_load=settings.ignore_dynu,
-        exclusion=settings.exclusion_tags,
-        tag_prefix=settings.tag_prefix,
-    )
-
-
 def read(raw: bytes, settings: Settings, path: str = STDIN) -> tuple[Cluster, Request]:
     """Return the cluster and the request in the document `raw`.
 
@@ -76,7 +64,7 @@ def read(raw: bytes, settings: Settings, path: str = STDIN) -> tuple[Cluster, Re
         raise RequestError("", NO_INPUT)
     with InFile(path):
         document = decode(raw)
-    reading = reading_for(settings)
+    reading = Reading.of(settings)
     cluster = None
     if settings.names_another_cluster:
         from iallocator.sources import substitute
@@ -94,7 +82,7 @@ def request_in(document: Any, cluster: Cluster, settings: Settings) -> Request |
     """Return the request of a captured `document` about `cluster`; None if there is none."""
     if document is None or "request" not in document:
         return None
-    return read_request(document, cluster, reading_for(settings))
+    return read_request(document, cluster, Reading.of(settings))
 
 
 def respond(raw: bytes, settings: Settings, heard: Heard | None = None, path: str = STDIN) -> Reply:

@@ -6,7 +6,7 @@ from iallocator.commands.capacity_options import capacity_options
 from iallocator.commands.command import Result, ShownState, enforced_relations
 from iallocator.commands.progress import progress_line, say_progress
 from iallocator.deadline import limit_reached
-from iallocator.engine import effective_settings, reading_for
+from iallocator.engine import effective_settings
 from iallocator.errors import STATUS_INCOMPLETE, many, tell
 from iallocator.planners.capacity.capacity import (
     CapacityOptions,
@@ -15,6 +15,7 @@ from iallocator.planners.capacity.capacity import (
 from iallocator.planners.capacity.report import capacity_document, key_lines
 from iallocator.render import TEXT
 from iallocator.render.capacity import allocation_map
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _after(
     from iallocator.planners.capacity.purchases import Bought
     from iallocator.sources.hypothetical import with_nodes
 
-    cluster, reading = command.source.cluster, reading_for(command.settings)
+    cluster, reading = command.source.cluster, Reading.of(command.settings)
     grown = with_nodes(cluster, bought, command.source.document, reading)
     effective_settings(grown, {}, command.settings, [])  # also sets capacity limits of nodes
     new = [node.name for node in grown.nodes[len(cluster.nodes) :]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from iallocator.engine import reading_for
 from iallocator.errors import UsageError, cut
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import (
@@ -13,6 +12,7 @@ from iallocator.planners.capacity.capacity import (
 )
 from iallocator.planners.capacity.site import Size, largest_sizes, standard_size
 from iallocator.planners.eligible import group_named, nodes_named
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def capacity_options(settings: Settings, tagged: Common, source: Source) -> Capa
             for node in source.cluster.node_names(group.nodes)
             if node in (tagged.restrict_allocation_to or [node])
         ]
-    load = reading_for(settings).load
+    load = Reading.of(settings).load
     policy = source.policy
     template = settings.disk_template or _usual_template(settings, source)
     use = policy.standard.spindles if settings.spindle_use is None else settings.spindle_use

@@ -10,7 +10,7 @@ from time import gmtime, monotonic, strftime, time
 from iallocator.commands import SETS_OFFLINE
 from iallocator.constraints import relations_of
 from iallocator.deadline import Running
-from iallocator.engine import reading_for, request_in, summary
+from iallocator.engine import request_in, summary
 from iallocator.errors import IallocatorError, InFile, UsageError, cut, tell
 from iallocator.files import read_file
 from iallocator.model.cluster import set_loads
@@ -19,6 +19,7 @@ from iallocator.planners.eligible import set_offline
 from iallocator.sources import document_path, load, source_name
 from iallocator.tolerances import LARGEST_LOAD
 from iallocator.wire.codec import decode, pretty_bytes
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class Command:
                     f"{given_file} is read as the name that {self.name} needs: name FILE after it"
                 )
         try:
-            source = load(settings, self.positional, reading_for(settings))
+            source = load(settings, self.positional, Reading.of(settings))
         except IallocatorError as error:
             if not settings.rapi or getattr(settings, "master_node", None) != "":
                 raise

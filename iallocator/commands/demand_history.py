@@ -17,7 +17,6 @@ from typing import Any
 from iallocator.calls.history import request_files
 from iallocator.commands.day_files import DayFiles, time_words
 from iallocator.deadline import check
-from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, UsageError, many, tell
 from iallocator.files import read_file
 from iallocator.planners.capacity.demand import (
@@ -32,6 +31,7 @@ from iallocator.sources.job_archive import past_demand
 from iallocator.units import DAY
 from iallocator.wire.codec import decode
 from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _captured(own: Capacity, now: float) -> list[DemandSample]:
     """Return the demand in the last readable request of each day before `now`."""
     by_day: dict[int, DemandSample] = {}
     damaged = 0
-    reading = reading_for(own)
+    reading = Reading.of(own)
     for moment, path in sorted(request_files(own.capture), reverse=True):
         check()
         day = int(moment // DAY)

@@ -6,7 +6,7 @@ from iallocator.calls.layout import referred
 from iallocator.commands.command import Result
 from iallocator.commands.other_options import words_of_question
 from iallocator.commands.questions import in_group, request_of
-from iallocator.engine import read, reading_for
+from iallocator.engine import read
 from iallocator.errors import InFile, UsageError
 from iallocator.explain.explain import explain_request
 from iallocator.model.state import State
@@ -14,6 +14,7 @@ from iallocator.planners.eligible import set_offline
 from iallocator.render import TEXT
 from iallocator.sources import document_path, read_document
 from iallocator.wire.codec import decode
+from iallocator.wire.reading import Reading
 from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
@@ -52,7 +53,7 @@ def explain(command: Command) -> Result:
     command.cluster = cluster
     if own.group:
         request_of_group = in_group(decode(raw)["request"], cluster, settings)
-        request = read_request({"request": request_of_group}, cluster, reading_for(settings))
+        request = read_request({"request": request_of_group}, cluster, Reading.of(settings))
     set_offline(cluster, own.offline)
     result = Explained(settings, cluster, request)
     if case is not None:
@@ -67,7 +68,7 @@ def ask(command: Command) -> Result:
     source = command.read()
     set_offline(source.cluster, command.settings.offline)
     raw = request_of(kind, names, command.settings, source)
-    request = read_request({"request": raw}, source.cluster, reading_for(command.settings))
+    request = read_request({"request": raw}, source.cluster, Reading.of(command.settings))
     return Explained(command.settings, source.cluster, request)
 
 

@@ -19,7 +19,7 @@ from iallocator.commands.command import (
 )
 from iallocator.commands.progress import progress_line
 from iallocator.deadline import Deadline, Running, Stopped, limit_reached
-from iallocator.engine import effective_settings, reading_for
+from iallocator.engine import effective_settings
 from iallocator.errors import (
     NO_INPUT,
     STATUS_INCOMPLETE,
@@ -38,6 +38,7 @@ from iallocator.render import PAGE, RENDERERS, TEXT, drawing_of, pages_of, text_
 from iallocator.render.table import MOST_TERMINAL_ROWS
 from iallocator.reply import MOST_WARNINGS
 from iallocator.sources import document_path, load, named, source_name, substitute
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def read_again(command: Command) -> Cluster:
 def read_source(command: Command) -> Source:
     """Read the cluster again, and what its source reports in addition."""
     settings = command.settings
-    source = load(settings, command.positional, reading_for(settings), in_run=False)
+    source = load(settings, command.positional, Reading.of(settings), in_run=False)
     reject_silent_nodes(source.cluster, settings, command.dead)
     command.adjust(source)
     return source
@@ -465,7 +466,7 @@ def validate(
     if elsewhere:
         wrong: list[str] = []
         try:
-            substitute(settings, reading_for(settings))
+            substitute(settings, Reading.of(settings))
         except IallocatorError as error:  # the reader stops at the first problem
             wrong.append(str(error))
         problems_by_file[settings.text_data or " ".join(named(settings))] = wrong

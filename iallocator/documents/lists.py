@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NODE_FIELDS", "USUAL", "choose_fields", "instance_table", "node_rows", "node_table",
-    "reported_running",
 ]  # fmt: skip
 
 USUAL = (
@@ -270,15 +269,6 @@ INSTANCE_LEFT = 5
 """The number of the first columns of instances that are aligned to the left."""
 
 
-RUNNING_WORDS = ("", "running", "ERROR_up")
-"""The reported states of instances that run; "" if the source reports none."""
-
-
-def reported_running(instance: Instance) -> bool:
-    """Return whether `instance` should run, and is not reported as being down."""
-    return instance.admin_state == "up" and instance.status_word in RUNNING_WORDS
-
-
 def instance_table(state: State, backwards: bool = False, group: Group | None = None) -> Json:
     """Return the list of instances of `state` as plain data: titles, rows, and alignment.
 
@@ -308,7 +298,7 @@ def instance_table(state: State, backwards: bool = False, group: Group | None = 
 def _instance_row(instance: Instance, state: State, domains: Sequence[str]) -> list[str]:
     names = [_short(n, domains) for n in state.cluster.node_names(state.where[instance.name])]
     return [
-        "R" if reported_running(instance) else " ",
+        "R" if instance.reported_running else " ",
         _short(instance.name, domains),
         names[0],
         names[1] if len(names) > 1 else "",

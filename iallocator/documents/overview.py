@@ -5,7 +5,6 @@ As in htools, a node is bad if it lacks the memory for the failovers to it.
 
 from __future__ import annotations
 
-from iallocator.documents.lists import choose_fields, node_rows
 from iallocator.model.state import State
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
@@ -91,6 +90,8 @@ def overview(
     """
     cluster = source.cluster
     state = State(cluster)
+    from iallocator.documents.lists import choose_fields, node_rows
+
     names = choose_fields(fields or "")
     scope = range(len(cluster.nodes)) if only is None else only.nodes
     instances = list(cluster.instances) if only is None else cluster.members(only)

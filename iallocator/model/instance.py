@@ -25,6 +25,9 @@ UNIT_LOAD = (1.0, 1.0, 1.0, 1.0)
 NO_LOAD = (0.0, 0.0, 0.0, 0.0)
 """The dynamic utilisation of every instance with ``--ignore-dynu``."""
 
+RUNNING_WORDS = ("", "running", "ERROR_up")
+"""The reported states of instances that run; "" if the source reports none."""
+
 NOTHING_ASKED: Mapping[str, Any] = {}
 
 
@@ -340,6 +343,11 @@ class Instance:
     def running(self) -> bool:
         """Return whether the instance runs now, and can be migrated live."""
         return self.uses_memory
+
+    @property
+    def reported_running(self) -> bool:
+        """Return whether the instance should run, and is not reported as being down."""
+        return self.admin_state == "up" and self.status_word in RUNNING_WORDS
 
     @property
     def external(self) -> bool:

@@ -130,7 +130,8 @@ class State(Holdings):
         """
         for instance in self.cluster.instances:
             if instance.nodes:
-                self.place(instance, instance.nodes)
+                self.where[instance.name] = instance.nodes
+                self._add(instance, instance.nodes)
         columns = self.columns
         for index, node in enumerate(self.cluster.nodes):
             pending_disk = columns[DISK_LATER][index] - columns[DISK][index]

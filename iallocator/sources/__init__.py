@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import sys
 
-from iallocator.calls.layout import request_path
 from iallocator.errors import STDIN, InFile, UsageError
 from iallocator.files import read_file
-from iallocator.wire.codec import decode
-from iallocator.wire.document import cluster_policy, read_cluster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +109,9 @@ def source_of_document(raw: bytes, path: str, reading: Reading) -> Source:
     RequestError
         If the document is invalid.
     """
+    from iallocator.wire.codec import decode
+    from iallocator.wire.document import cluster_policy, read_cluster
+
     with InFile(path):
         document = decode(raw)
         return Source(read_cluster(document, reading), cluster_policy(document), (), document)
@@ -138,6 +138,8 @@ def document_path(settings: Settings, positional: Sequence[str], elsewhere: bool
         return ""
     if not files and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(NO_CLUSTER)
+    from iallocator.calls.layout import request_path
+
     return request_path(files[0] if files else STDIN)
 
 

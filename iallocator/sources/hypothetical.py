@@ -23,7 +23,7 @@ from iallocator.model.cluster import (
 from iallocator.sources.lines import whole
 from iallocator.sources.simulate import parse_size
 from iallocator.tolerances import LARGEST_NUMBER
-from iallocator.wire.document import read_facts
+from iallocator.wire.facts import read_facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from iallocator.model.policy import Interval, Policy, Spec
 from iallocator.model.templates import TEMPLATES, in_htools_order
 from iallocator.tolerances import LARGEST_NUMBER, LEAST_DIVISOR
 from iallocator.units import shortest
-from iallocator.wire.codec import not_utf8
-from iallocator.wire.fields import describe, is_factor
+from iallocator.wire.fields import describe, is_factor, not_utf8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from iallocator.sources.lines import default_policy, whole
 from iallocator.sources.text import POLICY_OF_WORD, TextCluster
 from iallocator.tolerances import LARGEST_NUMBER
 from iallocator.units import MIB
-from iallocator.wire.document import read_facts
+from iallocator.wire.facts import read_facts
 from iallocator.wire.fields import describe
 
 TYPE_CHECKING = False

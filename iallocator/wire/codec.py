@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import inf
 
 from iallocator.errors import RequestError, tell
-from iallocator.wire.fields import describe
+from iallocator.wire.fields import describe, not_utf8
 
 try:
     from _json import encode_basestring, make_encoder, make_scanner
@@ -39,7 +39,6 @@ __all__ = [
     "infinite_number",
     "loads",
     "looks_like",
-    "not_utf8",
     "on_one_line",
     "pretty",
     "pretty_bytes",
@@ -106,12 +105,6 @@ def decode_any(raw: bytes) -> Any:
     except ValueError as error:
         raise RequestError("", looks_like(raw) or f"invalid JSON: {error}") from None
     return value
-
-
-def not_utf8(error: UnicodeError) -> str:
-    """Return the error message for bytes that are not UTF-8."""
-    place = f" (byte {error.start + 1})" if isinstance(error, UnicodeDecodeError) else ""
-    return f"not UTF-8{place}"
 
 
 class TwiceError(Exception):

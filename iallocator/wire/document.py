@@ -39,11 +39,10 @@ from iallocator.model.policy import (
     Policy,
     Spec,
 )
-from iallocator.model.tags import interpret_tags
 from iallocator.model.templates import TEMPLATES
 from iallocator.tolerances import LARGEST_NUMBER
+from iallocator.wire.facts import mentions_pools, read_facts
 from iallocator.wire.fields import (
-    POOL_TAG,
     absent,
     boolean,
     child,
@@ -76,7 +75,6 @@ __all__ = [
     "doubtful_facts",
     "new_instance",
     "read_cluster",
-    "read_facts",
     "read_instance",
     "read_keys",
     "read_policy",
@@ -96,7 +94,7 @@ def new_instance(raw: Raw, reading: Reading, cluster: Cluster) -> Instance:
     instance = read_instance(name_of(raw, "name"), raw, reading, new=True)
     reading.place(instance, cluster)
     instance.asked = raw
-    if reading.behaviour.reads_pools and (cluster.storage or _instance_mentions_pools(raw)):
+    if reading.behaviour.reads_pools and (cluster.storage or mentions_pools(raw)):
         from iallocator.wire.pools import resolve_pools
 
         resolve_pools(instance, raw, cluster)
@@ -315,53 +313,6 @@ def read_cluster(document: Raw, reading: Reading) -> Cluster:
         cluster.placement_keys = read_keys(document, "cluster")
     read_facts(document, cluster, reading)
     return cluster
-
-
-def read_facts(document: Raw, cluster: Cluster, reading: Reading) -> None:
-    """Read into `cluster` the placement restrictions by tags and storage pools in `document`.
-
-    Every source of a cluster calls this function. `document` has the members that
-    `iallocator.wire.pools` reads. Members of nodes, groups and instances may be missing, except
-    their tags.
-    """
-    interpret_tags(cluster, reading.exclusion)
-    if not reading.behaviour.counts_new_statistics:
-        for node in cluster.nodes:
-            node.new_statistics = 0
-    if reading.behaviour.passes_n1_at_equality:
-        for node in cluster.nodes:
-            node.passes_at_equality = True
-    if reading.behaviour.reads_pools:
-        groups = (document.get("nodegroups") or {}).values()
-        if (
-            document.get("diskparams") is not None
-            or any(raw.get("diskparams") is not None or _names_pool(raw) for raw in groups)
-            or any(
-                "storage_pools" in raw or "volume_groups" in raw or _names_pool(raw)
-                for raw in document["nodes"].values()
-            )
-            or any(map(_instance_mentions_pools, document["instances"].values()))
-        ):
-            from iallocator.wire.pools import read_pools
-
-            read_pools(document, cluster)
-    if reading.behaviour.knows_affinity:
-        read_access(cluster, cluster.instances, reading.tag_prefix)
-
-
-def _instance_mentions_pools(raw: Raw) -> bool:
-    """Return whether the raw instance names the storage of its disks."""
-    if "storage_type" in raw or "storage_pool" in raw:
-        return True
-    if _names_pool(raw):
-        return True
-    key = TEMPLATES[raw["disk_template"]].disk_key
-    return bool(key) and any(key in disk for disk in raw.get("disks") or ())
-
-
-def _names_pool(raw: Raw) -> bool:
-    """Return whether a tag of the object `raw` names a storage pool."""
-    return any(tag.startswith(POOL_TAG) for tag in raw.get("tags") or ())
 
 
 def doubtful_facts(document: Raw) -> Iterator[RequestError]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "POOL_TAG",
     "absent", "boolean", "child", "describe", "factor", "integer",
-    "is_factor", "members", "name_of", "names", "number",
+    "is_factor", "members", "name_of", "names", "not_utf8", "number",
     "objects", "one_of", "strings", "text",
 ]  # fmt: skip
 
@@ -34,6 +34,12 @@ absent: Any = object()
 
 LONGEST_TEXT = 40
 """The most characters of a value's text in an error message."""
+
+
+def not_utf8(error: UnicodeError) -> str:
+    """Return the error message for bytes that are not UTF-8."""
+    place = f" (byte {error.start + 1})" if isinstance(error, UnicodeDecodeError) else ""
+    return f"not UTF-8{place}"
 
 
 def describe(value: Any) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from iallocator.compat import Behaviour
     from iallocator.model.cluster import Cluster
     from iallocator.model.instance import Instance
+    from iallocator.options.settings import Settings
     from iallocator.wire.fields import Raw
 
 __all__ = ["Reading"]
@@ -69,6 +70,17 @@ class Reading:
         self._meaning: InstanceTags | None = None
         self.reads_auto_balance = behaviour.reads_auto_balance
         self.reads_cpu_speed = behaviour.reads_cpu_speed
+
+    @classmethod
+    def of(cls, settings: Settings) -> Reading:
+        """Return how documents are read according to `settings`."""
+        return cls(
+            settings.behaviour,
+            settings.static_kvm_node_memory,
+            settings.ignore_dynu,
+            settings.exclusion_tags,
+            settings.tag_prefix,
+        )
 
     @property
     def load(self) -> tuple[float, float, float, float]:

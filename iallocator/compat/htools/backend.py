@@ -7,18 +7,13 @@ from math import isfinite, isnan
 
 from iallocator.compat.hail import HAIL_IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
-from iallocator.documents.lists import LEFT_ALIGNED, NODE_FIELDS, USUAL, instance_table, node_rows
-from iallocator.documents.lists import decimal as decimal_of
-from iallocator.engine import reading_for
 from iallocator.errors import IallocatorError, Voice, say
 from iallocator.files import read_file
 from iallocator.model.cluster import set_loads
-from iallocator.model.columns import CPUS, MEMORY
-from iallocator.model.state import LAST_ORDER, MISSING_DISK, MISSING_MEMORY, State
+from iallocator.model.state import MISSING_DISK, MISSING_MEMORY, State
 from iallocator.model.templates import TEMPLATES
 from iallocator.names import common_domain, meant
 from iallocator.options.settings import Settings
-from iallocator.planners.eligible import set_vcpu_ratio
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
@@ -26,7 +21,7 @@ from iallocator.sources import source_of_document, source_of_text
 from iallocator.sources.lines import default_policy
 from iallocator.tolerances import WRITTEN_DECIMALS
 from iallocator.units import GIB, MOST_FIXED, shortest
-from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from iallocator.commands.planner_options import Balancing
-    from iallocator.model.cluster import Cluster, Group, Load, Node
+    from iallocator.model.cluster import Cluster, Group, Load
     from iallocator.model.policy import Policy, Spec
     from iallocator.sources import Source
     from iallocator.wire.fields import Raw
@@ -43,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_LOADED", "Given", "adjust", "cluster_score", "decimal", "domain", "group_of",
-    "initial_state", "instance_list", "load", "node_list", "options_of", "policy_text", "save",
-    "saved_text", "scores", "settings_of", "silently", "split_instances", "table", "warn", "write",
+    "initial_state", "load", "options_of", "policy_text", "save", "saved_text", "scores",
+    "settings_of", "show_lists", "silently", "split_instances", "table", "warn", "write",
 ]  # fmt: skip
 
 NOT_LOADED = "Error: failed to load data, aborting: "
@@ -173,7 +168,7 @@ def load(given: Given, settings: Settings, in_order: bool = False) -> Source:
         folder = settings.rapi.removeprefix(FILE_SCHEME)
         if folder != settings.rapi and (problem := folder_problem(folder, settings.max_input)):
             raise ProgramError(f"{NOT_LOADED}{problem}")
-    reading = reading_for(settings)
+    reading = Reading.of(settings)
     if in_order:
         reading.behaviour = HAIL_IN_ORDER
     raw = b""
@@ -224,10 +219,12 @@ def initial_state(given: Given, source: Source) -> State:
 
 def _read_as_hail(document: Raw) -> Cluster:
     """Return the cluster of a message with hail's amounts of memory, which `warn` compares."""
+    from iallocator.wire.document import read_cluster
+
     as_hail = Settings()
     as_hail.compat, as_hail.no_config = "hail", True
     as_hail.static_kvm_node_memory = 0
-    return read_cluster(document, reading_for(as_hail))
+    return read_cluster(document, Reading.of(as_hail))
 
 
 def _not_found(path: str = "") -> ProgramError:
@@ -302,6 +299,8 @@ def adjust(given: Given, cluster: Cluster) -> None:
         if node.name in down:
             node.offline, node.online = True, False
     if given.max_cpu is not None:
+        from iallocator.planners.eligible import set_vcpu_ratio
+
         set_vcpu_ratio(cluster, given.max_cpu)
 
 
@@ -390,6 +389,24 @@ def split_instances(cluster: Cluster) -> list[str]:
     ]
 
 
+def show_lists(
+    given: Given, state: State, nodes: str, instances: str = "", group: Group | None = None
+) -> None:
+    """Print the lists that the options request on stderr.
+
+    `nodes`, `instances`: the titles of the lists. `group`: the only group of which nodes and
+    instances are listed; None for all.
+    """
+    if given.print_instances:
+        from iallocator.compat.htools.lists import instance_list
+
+        say(f"\n{instances}:\n{instance_list(state, group)}".rstrip("\n"))
+    if given.print_nodes is not None:
+        from iallocator.compat.htools.lists import node_list
+
+        say(f"\n{nodes}:\n{node_list(state, given.print_nodes, group)}")
+
+
 def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
     """Return `rows` as aligned lines; `left`: whether each column is aligned to the left."""
     widths = [max((len(row[k]) for row in rows), default=0) for k in range(len(left))]
@@ -428,121 +445,11 @@ def decimal(value: float) -> str:
         return f"{'-' if value < 0 else ''}Infinity"
     # Large numbers have zeros after the digits that distinguish them from other numbers
     if abs(value) >= MOST_FIXED:
+        from iallocator.documents.lists import decimal as decimal_of
+
         return decimal_of(value, WRITTEN_DECIMALS)
     # Not -0.0, to which the reserve may be rounded, see `Node.passes_at_equality`
     return f"{round(value, WRITTEN_DECIMALS) + 0.0:.8f}"
-
-
-QUOTIENTS: dict[str, tuple[int, Callable[[Node], float]]] = {
-    "pfmem": (MEMORY, lambda node: node.total_memory),
-    "rcpu": (CPUS, lambda node: node.total_cpus),
-}
-"""Field of a node -> the column with its dividend, and its divisor, which may be 0."""
-
-
-OWN_FIELDS = ("group",)
-"""Fields of nodes that htools do not have."""
-
-INSTANCE_LIST_FIELDS = frozenset(("plist", "slist"))
-NUMBERED_FIELDS = INSTANCE_LIST_FIELDS | {"peermap"}
-"""Fields of nodes in which instances or nodes are numbers: their positions in the source."""
-
-
-def _peers(state: State, node: Node) -> list[tuple[int, int]]:
-    """Return the primaries of the secondaries on `node`, with the memory reserved for each.
-
-    The largest amount is first. Of equal amounts, the last one that has changed is first.
-    """
-    last = len(state.cluster.nodes) - 1
-    held = [one for one in state.secondaries[node.index].values() if not one.forthcoming]
-    moved = {one.name for one in held if one.nodes != state.where[one.name]}
-    settled = [one for one in held if one.name not in moved]
-    arrived = [one for one in held if one.name in moved and one.auto_balance]
-    pairs: list[tuple[int, int]] = []
-    for one in (*sorted(settled, key=lambda one: -one.order), *arrived):
-        number, memory = last - state.where[one.name][0], one.takeover_memory
-        memory += sum(before for index, before in pairs if index == number)
-        larger = [pair for pair in pairs if pair[0] != number and pair[1] > memory]
-        smaller = [pair for pair in pairs if pair[0] != number and pair[1] <= memory]
-        pairs = [*larger, (number, memory), *smaller]
-    left = {  # when an instance leaves, an amount of 0 is removed
-        last - one.nodes[0]
-        for one in state.cluster.instances
-        if one.nodes[1:2] == (node.index,) and state.where.get(one.name) != one.nodes
-    }
-    return [(number, memory) for number, memory in pairs if memory or number not in left]
-
-
-def _numbers(state: State, node: Node, name: str) -> str:
-    """Return the field `name` of `NUMBERED_FIELDS` as a list in the syntax of Haskell.
-
-    As in htools, instances that have moved to the node come first, the latest before earlier ones.
-    An instance with `LAST_ORDER` has the number -1.
-    """
-    cluster = state.cluster
-    if name == "peermap":
-        return f"[{','.join(f'({index},{memory})' for index, memory in _peers(state, node))}]"
-    new = [one for some in state.primaries for one in some.values() if one.order != LAST_ORDER]
-    ordered = sorted([*cluster.instances, *new], key=lambda one: one.order, reverse=True)
-    names = dict.fromkeys(one.name for one in ordered)
-    numbers = {one: number for number, one in enumerate(names)}
-    role, held = (0, state.primaries) if name == "plist" else (1, state.secondaries)
-    settled: list[int] = []
-    arrived: list[int] = []
-    for one in held[node.index].values():
-        if one.forthcoming:
-            continue
-        # A failover puts the instance anew among the secondaries of a node
-        stays = one.nodes == state.where[one.name] if role else one.nodes[:1] == (node.index,)
-        number = -1 if one.order == LAST_ORDER else numbers[one.name]
-        (settled if stays else arrived).append(number)
-    return f"[{','.join(map(str, [*reversed(arrived), *settled]))}]"
-
-
-def node_list(state: State, fields: str | bool, group: Group | None = None) -> str:
-    """Return the list of nodes in `state` as text; `fields`: the value of ``-p``."""
-    wanted = "" if fields is True else str(fields)
-    more = wanted.removeprefix("+")
-    names = more.split(",") if more else []
-    chosen = [*USUAL, *names] if wanted.startswith("+") or not names else names
-    unknown = [name for name in chosen if name not in NODE_FIELDS or name in OWN_FIELDS]
-    known = [name for name in chosen if name not in unknown]
-    rows = node_rows(state, known, True, group, domain(state.cluster))
-    nodes = (node for node in state.cluster.nodes[::-1] if group in (None, node.group))
-    for node, row in zip(nodes, rows):
-        for name, (column, whole) in QUOTIENTS.items():
-            if name in known and not whole(node):  # htools divide by zero
-                part = state.columns[column][node.index]
-                quotient = f"{'-' if part < 0 else ''}Infinity" if part else "NaN"
-                row[known.index(name)] = quotient
-        for name in NUMBERED_FIELDS.intersection(known):
-            row[known.index(name)] = _numbers(state, node, name)
-    lines = [
-        [NODE_FIELDS[name][0] for name in known],
-        *([str(cell) for cell in row] for row in rows),
-    ]
-    if unknown:
-        positions = [chosen.index(name) for name in known]
-        full = []
-        for line in lines:
-            cells = ["<unknown field>"] * len(chosen)
-            for position, cell in zip(positions, line):
-                cells[position] = cell
-            full.append(cells)
-        lines = full
-    return "".join(
-        f" {line}\n"
-        for line in table(
-            lines, [name in LEFT_ALIGNED and name not in INSTANCE_LIST_FIELDS for name in chosen]
-        )
-    )
-
-
-def instance_list(state: State, group: Group | None = None) -> str:
-    """Return the list of instances in `state` as text."""
-    listed = instance_table(state, True, group)
-    rows = [listed["titles"], *listed["rows"]]
-    return "".join(f" {line}\n" for line in table(rows, listed["left"]))
 
 
 def save(

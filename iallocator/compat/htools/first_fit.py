@@ -17,7 +17,7 @@ from iallocator.placement.move_limits import MoveLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from iallocator.constraints.checks import Check
     from iallocator.model.instance import Instance
@@ -52,19 +52,24 @@ def without_singles(state: State, nodes: Sequence[int]) -> list[Part]:
     for one in reversed(cluster.instances):
         if not (one.needs_secondary or one.forthcoming):
             own[one.nodes[0]].append(one)
+    # Name of an instance -> one with equal amounts in its group
+    alike: dict[str, Instance] = {}
+    shapes: dict[object, Instance] = {}
+    for node, some in zip(cluster.nodes, own):
+        for one in some:
+            alike[one.name] = shapes.setdefault((node.group.index, one.shape, one.desired), one)
     by_amounts = not any(
         one.pools is not None
         or one.desired
         or one.requires
         or any(check.lacks.resource is None for check in _checks_of(one) if check.applies(group))
-        for group, some in zip((node.group for node in cluster.nodes), own)
-        for one in some
+        for one, group in ((one, cluster.nodes[one.nodes[0]].group) for one in shapes.values())
     )
     online = _online(state)
     moving = None if by_amounts else _Moves(state, online)
 
     def start() -> Drain:
-        return _Sums(state, online).drain if moving is None else moving.drain
+        return _Sums(state, online, alike).drain if moving is None else moving.drain
 
     parts = _first_fit(state, nodes, own, start, "non-redundant instances")
     return [
@@ -243,9 +248,9 @@ class _Kind:
     Attributes
     ----------
     taken:
-        What an instance takes of each of `FORCED_RESOURCES`.
+        (position in `FORCED_RESOURCES`, what an instance takes of the resource), without zeros.
     limited:
-        The positions of the resources that limit such instances.
+        The same for the resources that limit such instances, with zeros.
     full, first:
         The nodes that reject such instances, and the position of the first other node. Nodes only
         receive instances, so they continue to reject them.
@@ -254,9 +259,10 @@ class _Kind:
     __slots__ = ("first", "full", "limited", "taken")
 
     def __init__(self, instance: Instance) -> None:
-        self.taken = [one.taken(instance.as_primary) for one in FORCED_RESOURCES]
+        taken = [(k, one.taken(instance.as_primary)) for k, one in enumerate(FORCED_RESOURCES)]
+        self.taken = [(k, amount) for k, amount in taken if amount]
         limiting = {check.lacks.resource for check in _checks_of(instance)}
-        self.limited = [k for k, one in enumerate(FORCED_RESOURCES) if one in limiting]
+        self.limited = [(k, amount) for k, amount in taken if FORCED_RESOURCES[k] in limiting]
         self.full: set[int] = set()
         self.first = 0
 
@@ -267,85 +273,77 @@ class _Sums:
     The state stays as it is.
     """
 
-    def __init__(self, state: State, online: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self, state: State, online: Sequence[Sequence[int]], alike: Mapping[str, Instance]
+    ) -> None:
         self._state = state
         self._online = online
+        self._alike = alike
         self._drained: set[int] = set()
         # Node -> what it can give of each resource, beside the instances that have moved there
         self._spare: dict[int, list[float]] = {}
-        # Kinds of instances: by group and shape, and by the name of an instance
-        self._kinds: dict[object, _Kind] = {}
-        self._kind_of: dict[str, _Kind] = {}
+        self._kind_of: dict[str, _Kind] = {}  # by the name of an instance
 
     def drain(self, leaving: Sequence[Instance], source: int, part: Collection[int]) -> list[int]:
         """Move the instances that leave the node `source`; see `Drain`."""
         group = self._state.cluster.nodes[source].group.index
-        online = self._online[group]
+        online, drained = self._online[group], self._drained
         targets: list[int] = []
         # As the attributes of these names, with the instances that leave now
         spare: dict[int, list[float]] = {}
         full: list[tuple[_Kind, int]] = []
         first: dict[_Kind, int] = {}
         for one in leaving:
-            kind = self._kind(one, group)
-            while True:
-                place = self._place(kind, first, source, online)
-                if place == len(online):
-                    return targets
+            kind = self._kind_of.get(one.name) or self._kind(one)
+            place = first.get(kind, -1)
+            if place < 0:
+                place = kind.first
+                while place < len(online) and (
+                    online[place] in drained or online[place] in kind.full
+                ):
+                    place += 1
+                kind.first = place
+            for place in range(place, len(online)):  # noqa: B020
                 node = online[place]
-                left = spare.get(node) or self._left(node)
-                if all(left[k] >= kind.taken[k] for k in kind.limited):
+                if node == source or node in drained or node in kind.full:
+                    continue
+                left = spare.get(node) or self._spare.get(node) or self._left(node)
+                for k, amount in kind.limited:
+                    if left[k] < amount:
+                        break
+                else:
                     break
-                first[kind] = place + 1
                 if node in spare:
                     full.append((kind, node))
                 else:
                     kind.full.add(node)
-            spare[node] = [amount - taken for amount, taken in zip(left, kind.taken)]
+            else:
+                return targets
+            first[kind] = place
+            if node not in spare:
+                left = spare[node] = left[:]
+            for k, amount in kind.taken:
+                left[k] -= amount
             targets.append(node)
         for kind, node in full:
             kind.full.add(node)
         self._spare.update(spare)
-        self._drained.add(source)
+        drained.add(source)
         return targets
 
     def _left(self, node: int) -> list[float]:
         """Return how much of each of `FORCED_RESOURCES` the node can give."""
-        left = self._spare.get(node)
-        if left is None:
-            row, found = self._state.row(node), self._state.cluster.nodes[node]
-            left = self._spare[node] = [
-                one.spare(amount_in(row, one.columns), found) for one in FORCED_RESOURCES
-            ]
+        row, found = self._state.row(node), self._state.cluster.nodes[node]
+        left = self._spare[node] = [
+            one.spare(amount_in(row, one.columns), found) for one in FORCED_RESOURCES
+        ]
         return left
 
-    def _kind(self, instance: Instance, group: int) -> _Kind:
-        """Return the kind of `instance` in `group`."""
-        kind = self._kind_of.get(instance.name)
+    def _kind(self, instance: Instance) -> _Kind:
+        """Return the kind of `instance`."""
+        like = self._alike[instance.name]
+        kind = self._kind_of.get(like.name)
         if kind is None:
-            key = group, instance.shape
-            kind = self._kinds.get(key)
-            if kind is None:
-                kind = self._kinds[key] = _Kind(instance)
-            self._kind_of[instance.name] = kind
+            kind = self._kind_of[like.name] = _Kind(like)
+        self._kind_of[instance.name] = kind
         return kind
-
-    def _place(
-        self, kind: _Kind, first: dict[_Kind, int], source: int, online: Sequence[int]
-    ) -> int:
-        """Return the position of the first node that may accept an instance of `kind`.
-
-        `first`: positions before which instances that leave `source` now have been rejected.
-        """
-        full, drained = kind.full, self._drained
-        place = kind.first
-        while place < len(online) and (online[place] in drained or online[place] in full):
-            place += 1
-        kind.first = place
-        place = max(place, first.get(kind, 0))
-        while place < len(online) and (
-            online[place] == source or online[place] in drained or online[place] in full
-        ):
-            place += 1
-        first[kind] = place
-        return place

@@ -8,13 +8,13 @@ import sys
 from functools import partial
 
 from iallocator.commands.states import state_after
-from iallocator.compat.htools.backend import load, node_list, silently, warn, write
+from iallocator.compat.htools.backend import load, show_lists, silently, warn, write
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.message_errors import message_problem
 from iallocator.compat.htools.request_details import cluster_text, details_of, group_text
 from iallocator.compat.htools.text_errors import complain_of_file
 from iallocator.compat.htools.utilisation import measure
-from iallocator.engine import decide, reading_for
+from iallocator.engine import decide
 from iallocator.errors import IallocatorError, say
 from iallocator.files import read_file
 from iallocator.model.state import LAST_ORDER, State
@@ -25,6 +25,7 @@ from iallocator.sources.lines import default_policy
 from iallocator.sources.writer import write_text
 from iallocator.wire.codec import decode, encode
 from iallocator.wire.document import read_cluster
+from iallocator.wire.reading import Reading
 from iallocator.wire.request import read_request
 
 TYPE_CHECKING = False
@@ -77,8 +78,8 @@ def run(given: Given) -> int:
             raise ProgramError(f"Error: {problem}")
         message = silently(lambda: decode(raw))
         message.pop("ipolicy", None)  # hail ignores the policy of the cluster
-        cluster = read_cluster(message, reading_for(settings))
-        request = read_request(message, cluster, reading_for(settings))
+        cluster = read_cluster(message, Reading.of(settings))
+        request = read_request(message, cluster, Reading.of(settings))
     except IallocatorError as error:
         raise ProgramError(f"Error: {error}") from None
     warn(cluster)
@@ -90,7 +91,7 @@ def run(given: Given) -> int:
         cluster, masters, policy, raw_cluster = source.cluster, source.masters, source.policy, {}
         if not request.new:  # hail crashes if the other cluster lacks an instance of the request
             try:
-                request = read_request(message, cluster, reading_for(settings))
+                request = read_request(message, cluster, Reading.of(settings))
             except IallocatorError as error:
                 raise ProgramError(f"Error: {error}") from None
     elif settings.measures and not given.ignore_dynu:
@@ -106,7 +107,7 @@ def run(given: Given) -> int:
         if request.new and _is_dedicated(cluster, chosen):
             say("Allocation on a dedicated cluster; using lost-allocations metrics.")
     before = State(cluster)
-    _show(given, before, "Initial")
+    show_lists(given, before, "Initial cluster status")
     write_to = partial(_save, given, masters, policy)
     write_to(before, "pre-ialloc", "before", None)
     reply = decide(cluster, request, settings)
@@ -158,7 +159,7 @@ def _show_result(
         instance.order = LAST_ORDER if isinstance(request, Allocate) else -number
     after = state_after(cluster, request, reply.success, reply.result)
     group = _chosen_group(cluster, request, reply)
-    _show(given, after, "Final", group)
+    show_lists(given, after, "Final cluster status", group=group)
     if group is not None and len(cluster.members(group)) < len(cluster.instances):
         group = None  # hail crashes because the nodes of the other instances are missing
     write_to(after, "post-ialloc", "after", group)
@@ -175,12 +176,6 @@ def _chosen_group(cluster: Cluster, request: Request, reply: Reply) -> Group | N
     if request.group_name is None and not _is_dedicated(cluster, None):
         return None
     return next(node.group for node in cluster.nodes if node.name == reply.result[0])
-
-
-def _show(given: Given, state: State, moment: str, group: Group | None = None) -> None:
-    """List the nodes of `state`, or those of `group`, on stderr if an option requests it."""
-    if given.print_nodes is not None:
-        say(f"\n{moment} cluster status:\n{node_list(state, given.print_nodes, group)}")
 
 
 def _save(

@@ -16,22 +16,19 @@ from iallocator.compat.htools.backend import (
     domain,
     group_of,
     initial_state,
-    instance_list,
     load,
-    node_list,
     options_of,
     policy_text,
     save,
     saved_text,
     scores,
+    show_lists,
     split_instances,
     write,
 )
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.deadline import Deadline
-from iallocator.documents.lists import reported_running
 from iallocator.documents.overview import bad_items
-from iallocator.engine import reading_for
 from iallocator.errors import say
 from iallocator.ganeti.jobs import transition_document
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
@@ -43,6 +40,7 @@ from iallocator.planners.result import GroupPlans
 from iallocator.sources import load as load_source
 from iallocator.units import LEAST_FIXED, MOST_FIXED
 from iallocator.wire.codec import dumps
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +163,7 @@ def execute(given: Given, own: Planning, done: PlanResult, program: str) -> int:
         own.priority = job_priority(given.priority)
 
     def again() -> Cluster:
-        return load_source(own, (), reading_for(own), in_run=False).cluster
+        return load_source(own, (), Reading.of(own), in_run=False).cluster
 
     transition = transition_document(done.transition)
     report, status = begin(own, done.plan.command, transition, done.cluster, again)
@@ -205,10 +203,7 @@ def _show_beginning(given: Given, before: State, group: Group) -> float:
                 "Continuing, but the set of moves might be too restricted; consider using the "
                 "--ignore-soft-errors option."
             )
-    if given.print_instances:
-        say(f"\nInitial instance map:\n{instance_list(before, group)}".rstrip("\n"))
-    if given.print_nodes is not None:
-        say(f"\nInitial cluster status:\n{node_list(before, given.print_nodes, group)}")
+    show_lists(given, before, "Initial cluster status", "Initial instance map", group)
     score = cluster_score(before, group.nodes)
     if loud > 2:
         print(f"Initial coefficients: overall {decimal(score)}")
@@ -237,10 +232,7 @@ def _show_after(given: Given, source: Source, after: State, group: Group) -> Non
     if given.save is not None:
         save(f"{given.save}.balanced", source, after, group=group)
         say(f"The cluster state after balancing has been written to file '{given.save}.balanced'")
-    if given.print_instances:
-        say(f"\nFinal instance map:\n{instance_list(after, group)}".rstrip("\n"))
-    if given.print_nodes is not None:
-        say(f"\nFinal cluster status:\n{node_list(after, given.print_nodes, group)}")
+    show_lists(given, after, "Final cluster status", "Final instance map", group)
 
 
 def _print_free(before: State, after: State, group: Group) -> None:
@@ -306,7 +298,7 @@ def command_lines(done: PlanResult, end: str) -> list[str]:
 def _move_commands(move: Move, cluster: Cluster, end: str) -> Iterator[str]:
     """Yield the command of each step; an instance that does not run is failed over."""
     name = _shell_word(move.instance.name.removesuffix(end))
-    words = "migrate -f" if reported_running(move.instance) else "failover -f"
+    words = "migrate -f" if move.instance.reported_running else "failover -f"
     for kind, target in move.steps:
         node = _shell_word(cluster.nodes[target].name.removesuffix(end))
         if kind == DRBD_FAILOVER:

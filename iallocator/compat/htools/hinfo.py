@@ -8,11 +8,10 @@ from iallocator.compat.htools.backend import (
     decimal,
     domain,
     initial_state,
-    instance_list,
     load,
-    node_list,
     policy_text,
     scores,
+    show_lists,
     split_instances,
     table,
 )
@@ -55,10 +54,7 @@ def run(given: Given) -> int:
         say("\n".join(f"  {name}" for name in split))
     elif loud > 1:
         print("No split instances found")
-    if given.print_instances:
-        say(f"\nInstances instance map:\n{instance_list(state)}".rstrip("\n"))
-    if given.print_nodes is not None:
-        say(f"\nCluster status:\n{node_list(state, given.print_nodes)}")
+    show_lists(given, state, "Cluster status", "Instances instance map")
     if loud > 1:
         print("Node group information:")
         nodes = {group.uuid: group.nodes for group in cluster.groups}

@@ -11,7 +11,6 @@ from iallocator.compat.htools.backend import (
     cluster_score,
     decimal,
     load,
-    node_list,
     write,
 )
 from iallocator.compat.htools.errors import NamedError, ProgramError
@@ -82,6 +81,8 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
     cells = (*map(str, figures), decimal(cluster_score(state, every)))
     print(_line(name, cells, width))
     if given.print_nodes is not None:
+        from iallocator.compat.htools.lists import node_list
+
         print(node_list(state, given.print_nodes), end="")
     folder = "." if given.output_dir is None else given.output_dir
     assert source.document is not None  # the source is a running cluster

@@ -10,9 +10,9 @@ from iallocator.compat.htools.backend import (
     decimal,
     domain,
     load,
-    node_list,
     save,
     scores,
+    show_lists,
     table,
 )
 from iallocator.compat.htools.errors import ProgramError
@@ -73,8 +73,7 @@ def run(given: Given) -> int:
     end = domain(source.cluster)
     if end and loud > 1:
         say(f"Note: Stripping common suffix of '{end}' from names")
-    if given.print_nodes is not None:
-        say(f"\nInitial cluster status:\n{node_list(state, given.print_nodes)}")
+    show_lists(given, state, "Initial cluster status")
     if loud > 2:
         nodes = range(len(source.cluster.nodes))
         say(f"Initial coefficients: overall {decimal(cluster_score(state, nodes))}")
@@ -89,8 +88,7 @@ def run(given: Given) -> int:
             say(f"{title} allocation map")
             for line in _map(report, done):
                 say(line)
-        if given.print_nodes is not None:
-            say(f"\n{title} allocation status:\n{node_list(done.state, given.print_nodes)}")
+        show_lists(given, done.state, f"{title} allocation status")
         if given.save is not None:
             _save(given, source, report, kind)
     if given.machine_readable:
