@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 from math import inf, isnan
-from shlex import quote
 
-from iallocator.commands.planner_options import Balance
-from iallocator.commands.plans import balanced
-from iallocator.commands.shared_options import job_priority
 from iallocator.compat.htools.backend import (
     adjust,
     cluster_score,
@@ -22,32 +18,30 @@ from iallocator.compat.htools.backend import (
     save,
     saved_text,
     scores,
+    settings_of,
     show_lists,
     split_instances,
     write,
 )
 from iallocator.compat.htools.errors import ProgramError
-from iallocator.deadline import Deadline
 from iallocator.documents.overview import bad_items
 from iallocator.errors import say
-from iallocator.ganeti.jobs import transition_document
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
 from iallocator.model.moves import DRBD_FAILOVER, REPLACE_SECONDARY
 from iallocator.model.state import State
+from iallocator.options.settings import Settings
 from iallocator.planners.eligible import movable
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.planners.result import GroupPlans
-from iallocator.sources import load as load_source
+from iallocator.tolerances import LEAST_SCORE
 from iallocator.units import LEAST_FIXED, MOST_FIXED
-from iallocator.wire.codec import dumps
-from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from iallocator.commands.shared_options import Planning
+    from iallocator.commands.planner_options import Balance
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.moves import Move
@@ -55,7 +49,7 @@ if TYPE_CHECKING:
     from iallocator.sources import Source
 
 __all__ = [
-    "command_lines", "execute", "general_number", "run", "shell_script", "spread",
+    "command_lines", "general_number", "run", "shell_script", "spread",
     "write_script",
 ]  # fmt: skip
 
@@ -90,8 +84,8 @@ def general_number(value: float) -> str:
 
 def run(given: Given) -> int:
     """Balance a group, and print the moves; return the exit status."""
-    own = Balance()
-    source = load(given, own)
+    settings = Settings()
+    source = load(given, settings)
     cluster, loud = source.cluster, given.loudness
     if loud > 1:
         print(f"Loaded cluster tags: {','.join(cluster.tags)}")
@@ -117,22 +111,20 @@ def run(given: Given) -> int:
         write(f"{given.save}.original", original)
         say(f"The cluster state before balancing has been written to file '{given.save}.original'")
     group = group_of(cluster, given.group)
-    options_of(given, own)
-    own.group = group.name
     score = _show_beginning(given, before, group)
     floor = lowest_score(before, group.nodes)
-    if score - floor < own.min_score:
+    enough = LEAST_SCORE if given.min_score is None else given.min_score
+    if score - floor < enough:
         print(f"Cluster is already well balanced (initial score {general_number(score)},")
         print(f"optimum score due to N+1 reservations {general_number(floor)},")
-        print(f"minimum score {general_number(own.min_score)}).")
+        print(f"minimum score {general_number(enough)}).")
         print("Nothing to do, exiting")
         return 0
     print("Trying to minimize the CV...")
-    own.max_length = 0 if isnan(score) else own.max_length  # no score is lower than NaN
-    if own.max_length == 0 or not movable(cluster, group, behaviour=own.behaviour):
-        done = GroupPlans("balance", before)
-    else:
-        done = balanced(cluster, own, own, Deadline(None), False)
+    # No score is lower than NaN
+    stays = isnan(score) or given.max_length == 0
+    stays = stays or not movable(cluster, group, behaviour=settings.behaviour)
+    done = GroupPlans("balance", before) if stays else _balanced(given, cluster, group)
     _print_moves(done, end)
     _show_end(given, done, group, score)
     if given.print_commands is not None:
@@ -141,10 +133,30 @@ def run(given: Given) -> int:
     if loud > 3:
         _print_free(before, after, group)
     _show_after(given, source, after, group)
-    return execute(given, own, done, "hbal") if given.exec and done.entries else 0
+    return _execute(given, group, done) if given.exec and done.entries else 0
 
 
-def execute(given: Given, own: Planning, done: PlanResult, program: str) -> int:
+def _balanced(given: Given, cluster: Cluster, group: Group) -> GroupPlans:
+    """Return the plan for `group`."""
+    from iallocator.commands.plans import balanced
+    from iallocator.deadline import Deadline
+
+    own = _options(given, group)
+    return balanced(cluster, own, own, Deadline(None), False)
+
+
+def _options(given: Given, group: Group) -> Balance:
+    """Return the options of ``iallocator balance`` for `group`."""
+    from iallocator.commands.planner_options import Balance
+
+    own = Balance()
+    settings_of(given, own)
+    options_of(given, own)
+    own.group = group.name
+    return own
+
+
+def _execute(given: Given, group: Group, done: PlanResult) -> int:
     """Execute the plan through LUXI; return the exit status: 1 if a job fails, else 0.
 
     Raises
@@ -153,9 +165,14 @@ def execute(given: Given, own: Planning, done: PlanResult, program: str) -> int:
         If the cluster was not read through LUXI.
     """
     if given.luxi is None:
-        raise ProgramError(f"Error: {program}: Execution of commands possible only on LUXI")
+        raise ProgramError("Error: hbal: Execution of commands possible only on LUXI")
     from iallocator.commands.execution import begin, show_report
+    from iallocator.commands.shared_options import job_priority
+    from iallocator.ganeti.jobs import transition_document
+    from iallocator.sources import load as load_source
+    from iallocator.wire.reading import Reading
 
+    own = _options(given, group)
     own.execute = True
     own.first_job_group = bool(given.first_job_group)
     own.reason = given.reason or ""
@@ -185,6 +202,8 @@ def _show_beginning(given: Given, before: State, group: Group) -> float:
     happy = {index: name for index, name in names.items() if index not in bad}
     violating = _violating(before, happy)
     if loud > 4:
+        from iallocator.wire.codec import dumps
+
         status = (f'("{name}",{violating.get(k, "Ok ()")})' for k, name in happy.items())
         print(f"Bad nodes: {dumps([name for index, name in names.items() if index in bad])}")
         print(f"N+1 happy nodes: {dumps([*happy.values()])}")
@@ -314,6 +333,8 @@ def _shell_word(name: str) -> str:
 
     The shell's syntax has blanks and ASCII characters.
     """
+    from shlex import quote
+
     special = "".join(one for one in name if one.isascii() or not one.isprintable())
     return quote(name) if special and quote(special) != special else name
 

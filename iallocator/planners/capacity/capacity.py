@@ -7,7 +7,6 @@ missing there. A size without memory is rejected if more instances fit than can 
 
 from __future__ import annotations
 
-from collections import Counter
 from types import MappingProxyType
 
 from iallocator.compat import OURS
@@ -33,12 +32,6 @@ from iallocator.planners.capacity.fill import (
     fill,
     fill_tiered,
     likely_reason,
-)
-from iallocator.planners.capacity.most import (
-    MOST_PROGRAM_INSTANCES,
-    highest_number,
-    most_equal,
-    required_failures,
 )
 from iallocator.planners.capacity.next_place import GroupTolerances
 from iallocator.planners.capacity.site import CapacityState
@@ -312,11 +305,13 @@ class CapacityReport:
         """Return the fillings that were begun."""
         return [run for run in (self.tiered, self.standard) if run is not None]
 
-    def placed_by_group(self) -> Counter[int]:
+    def placed_by_group(self) -> dict[int, int]:
         """Return index of each group -> the number of standard instances placed there."""
-        nodes = self.before.cluster.nodes
-        placed = [] if self.standard is None else self.standard.filling.placed
-        return Counter(nodes[one.nodes[0]].group.index for one in placed)
+        cluster = self.before.cluster
+        counts = dict.fromkeys(range(len(cluster.groups)), 0)
+        for one in [] if self.standard is None else self.standard.filling.placed:
+            counts[cluster.nodes[one.nodes[0]].group.index] += 1
+        return counts
 
     @property
     def late(self) -> bool:
@@ -525,9 +520,11 @@ class _Computation:
             return False  # the memory that such a node reserves is not checked
         wants = self._wants
         searches = wants.extent.searches and wants.rules.behaviour.searches
-        return (
-            searches and len(filling.placed) <= MOST_PROGRAM_INSTANCES * wants.extent.thoroughness
-        )
+        if not searches:
+            return False
+        from iallocator.planners.capacity.most import MOST_PROGRAM_INSTANCES
+
+        return len(filling.placed) <= MOST_PROGRAM_INSTANCES * wants.extent.thoroughness
 
     def _improve(self, sizes: Sequence[Size], filling: FillResult, tiered: bool) -> int | None:
         """Add instances to `filling`, of the same sizes, if exact search finds placements for them.
@@ -560,6 +557,8 @@ class _Computation:
                 filling.placed, filling.failures = other.placed, other.failures
                 filling.last, filling.ended = other.last, other.ended
             return None
+        from iallocator.planners.capacity.most import most_equal
+
         (size,) = sizes
         known = len(filling.placed)
         most = most_equal(
@@ -597,6 +596,8 @@ class _Computation:
 
         A failure counts if it is tolerated without new instances, and must stay so.
         """
+        from iallocator.planners.capacity.most import highest_number, required_failures
+
         site = self._site(self._report.before.copy())
         first = site.newcomer(size, 0, self._names(0))
         failing = required_failures(site, first) if site.n1.tolerated(first) else {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal
-
 from iallocator.constraints.table import REASONS
 from iallocator.errors import MOST_NAMES
 from iallocator.units import shortest
@@ -254,4 +252,9 @@ def _fixed(number: float, places: int = 8) -> str:
 
     Haskell rounds in this way.
     """
-    return f"{Decimal(repr(float(number))).quantize(Decimal(f'1e-{places}'), ROUND_HALF_EVEN):f}"
+    text = repr(float(number))
+    if "e" not in text and len(text.partition(".")[2]) != places + 1:  # no tie between two results
+        return f"{number:.{places}f}"
+    from decimal import ROUND_HALF_EVEN, Decimal
+
+    return f"{Decimal(text).quantize(Decimal(f'1e-{places}'), ROUND_HALF_EVEN):f}"
