@@ -5,14 +5,14 @@ executable calls `serve`. A module is taken from the bundle only if its source f
 size and the modification time (in seconds) that it had at the installation. Python loads all other
 modules from their own files, and all modules if the bundle is missing or made for another Python.
 
-Modules that usual calls load together are in one group, which is read as a whole: so the strings
-that they share are read once.
+Modules that the same usual calls load are in one group, which is read as a whole, and its modules
+are loaded at once: Python's search for a module takes as long as loading it.
 
 Layout: the magic number of the bytecode (4 bytes), the digest of the index (8), the length of the
-index (4, little endian), the index, the groups, a second index. A group is a marshalled tuple of
-the code of modules, without docstrings. An index is a marshalled dict from the name of a module to
-an `Entry`. The first index has the modules of usual calls, and the entry `OTHERS` for the second
-one, which has all others.
+index (4, little endian), the index, the groups, a second index. A group is a marshalled tuple with
+the name and the code of each module, in the order in which they are loaded; the code has no
+docstrings. An index is a marshalled dict from the name of a module to an `Entry`. The first index
+has the modules of usual calls, and the entry `OTHERS` for the second one, which has all others.
 
 Source: the fields that are compared are those of Python's own .pyc files (PEP 552).
 """
@@ -22,19 +22,21 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-from _frozen_importlib import ModuleSpec  # importlib.machinery would load warnings
+from _frozen_importlib import (  # importlib.machinery would load warnings
+    ModuleSpec,
+    module_from_spec,
+)
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 from _imp import _fix_co_filename, source_hash  # type: ignore[attr-defined]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import CodeType
+    from types import CodeType, ModuleType
 
-    Entry = tuple[int, int, bytes, int, bool, int, int]
+    Entry = tuple[int, int, bytes, bool, int, int]
     """A module in the bundle: the position of its group after the index, the length and the digest
-    of the group; the position of the module in the group; whether the module is a package; the size
-    of its source file in bytes, and the time of its modification in seconds."""
+    of the group; whether the module is a package; the size of its source file in bytes, and the
+    time of its modification in seconds."""
 
 __all__ = ["HEAD_BYTES", "NAME", "OTHERS", "digest", "serve"]
 
@@ -96,7 +98,8 @@ class Finder:
         self._file = file
         self._codes = codes
         self._index = index
-        self._groups: dict[int, Sequence[CodeType]] = {}  # position of a group -> its modules
+        self._groups: set[int] = set()  # the positions of the groups that have been read
+        self._specs: dict[str, ModuleSpec] = {}  # of their modules, until they are asked for
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return how to load the module `name`; None if Python must load it from its own files."""
@@ -106,27 +109,46 @@ class Finder:
             entry = self._index.get(name)
         if entry is None:
             return None
-        begin, length, expected, position, package, size, seconds = entry
-        stem = f"{self._library}/{name.replace('.', '/')}"
-        source = f"{stem}/__init__.py" if package else f"{stem}.py"
-        group = self._groups.get(begin)
-        try:
-            status = os.stat(source)
-            if group is None:
-                data = os.pread(self._file, length, self._codes + begin)
-                group = marshal.loads(data) if digest(data) == expected else ()
-                self._groups[begin] = group
-        except OSError:
-            return None
-        if status[6] != size or status[8] != seconds or not group:
-            return None
-        spec = ModuleSpec(name, Loader(name, source, group[position]), origin=source)
-        if package:
-            spec.submodule_search_locations = [stem]
-        spec.has_location = True
-        folder, _, base = source.rpartition("/")
-        spec.cached = f"{folder}/__pycache__/{base[:-2]}{sys.implementation.cache_tag}.pyc"
-        return spec
+        if entry[0] not in self._groups:
+            self._groups.add(entry[0])
+            self._load_group(entry)
+        return self._specs.pop(name, None)
+
+    def _load_group(self, entry: Entry) -> None:
+        """Load the modules of the group of `entry`.
+
+        A module is left out if it is loaded already, if Python must load it from its own files, or
+        if its package is not loaded yet.
+        """
+        begin, length, expected, *_ = entry
+        data = os.pread(self._file, length, self._codes + begin)
+        for name, code in marshal.loads(data) if digest(data) == expected else ():
+            *_, package, size, seconds = self._index[name]
+            stem = f"{self._library}/{name.replace('.', '/')}"
+            source = f"{stem}/__init__.py" if package else f"{stem}.py"
+            try:
+                status = os.stat(source)
+            except OSError:
+                continue
+            parent, _, last = name.rpartition(".")
+            if status[6] != size or status[8] != seconds or name in sys.modules:
+                continue
+            loader = Loader(name, source, code)
+            spec = ModuleSpec(name, loader, origin=source)
+            if package:
+                spec.submodule_search_locations = [stem]
+            spec.has_location = True
+            folder, _, base = source.rpartition("/")
+            spec.cached = f"{folder}/__pycache__/{base[:-2]}{sys.implementation.cache_tag}.pyc"
+            self._specs[name] = spec
+            if parent and parent not in sys.modules:
+                continue
+            module = module_from_spec(spec)
+            sys.modules[name] = module
+            loader.exec_module(module)
+            loader.ready = module
+            if parent:
+                setattr(sys.modules[parent], last, module)
 
     def _read_others(self) -> None:
         """Add the second index, unless that is done or it is damaged."""
@@ -139,9 +161,21 @@ class Finder:
 class Loader(SourceFileLoader):
     """Loads the module `name` of the file `source` from its `code`."""
 
+    ready: ModuleType | None = None
+    """The module, if it was executed already."""
+
     def __init__(self, name: str, source: str, code: CodeType) -> None:
         super().__init__(name, source)
         self._code = code
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return the module if it was executed already; None: Python makes one."""
+        return self.ready
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module, unless that is done."""
+        if module is not self.ready:
+            super().exec_module(module)
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the code of the module."""

@@ -144,6 +144,7 @@ def _runs() -> dict[str, set[str]]:
     with NamedTemporaryFile() as file:
         file.write(clusters.as_text(clusters.document(clusters.Shape(4))).encode())
         file.flush()
-        for name in ("hinfo", "hcheck", "hsqueeze"):
-            _, found[name] = run_with_modules("-t", file.name, program=name)
+        for words in (["hinfo"], ["hcheck"], ["hsqueeze"], ["hbal", "-l0"]):
+            name, *more = words
+            found[" ".join(words)] = run_with_modules("-t", file.name, *more, program=name)[1]
     return found

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-from math import isfinite, isnan
 
 from iallocator.compat.hail import HAIL_IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
+from iallocator.compat.htools.formats import decimal, table
 from iallocator.errors import IallocatorError, Voice, say
 from iallocator.files import read_file
 from iallocator.model.cluster import set_loads
 from iallocator.model.state import MISSING_DISK, MISSING_MEMORY, State
-from iallocator.model.templates import TEMPLATES
-from iallocator.names import common_domain, meant
+from iallocator.names import meant
 from iallocator.options.settings import Settings
 from iallocator.scoring.metrics import STATISTICS
 from iallocator.scoring.scalar import score_of, terms_of
 from iallocator.sources import load as load_source
 from iallocator.sources import source_of_document, source_of_text
 from iallocator.sources.lines import default_policy
-from iallocator.tolerances import WRITTEN_DECIMALS
-from iallocator.units import GIB, MOST_FIXED, shortest
+from iallocator.units import GIB
 from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
@@ -30,16 +28,15 @@ if TYPE_CHECKING:
 
     from iallocator.commands.planner_options import Balancing
     from iallocator.model.cluster import Cluster, Group, Load
-    from iallocator.model.policy import Policy, Spec
     from iallocator.sources import Source
     from iallocator.wire.fields import Raw
 
     Read = TypeVar("Read")
 
 __all__ = [
-    "NOT_LOADED", "Given", "adjust", "cluster_score", "decimal", "domain", "group_of",
-    "initial_state", "load", "options_of", "policy_text", "save", "saved_text", "scores",
-    "settings_of", "show_lists", "silently", "split_instances", "table", "warn", "write",
+    "NOT_LOADED", "Given", "adjust", "cluster_score", "group_of",
+    "initial_state", "load", "options_of", "save", "saved_text", "scores",
+    "settings_of", "show_lists", "silently", "split_instances", "warn", "write",
 ]  # fmt: skip
 
 NOT_LOADED = "Error: failed to load data, aborting: "
@@ -350,12 +347,6 @@ def warn(cluster: Cluster, in_order: bool = False) -> State:
     return state
 
 
-def domain(cluster: Cluster) -> str:
-    """Return the common end of the names of all nodes and instances, from a dot on; "" for none."""
-    every = [*(one.name for one in cluster.nodes), *(one.name for one in cluster.instances)]
-    return common_domain(every)
-
-
 def group_of(cluster: Cluster, word: str | None) -> Group:
     """Return the group that `word` names, or the only group of the cluster.
 
@@ -407,49 +398,27 @@ def show_lists(
         say(f"\n{nodes}:\n{node_list(state, given.print_nodes, group)}")
 
 
-def table(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
-    """Return `rows` as aligned lines; `left`: whether each column is aligned to the left."""
-    widths = [max((len(row[k]) for row in rows), default=0) for k in range(len(left))]
-    return [
-        " ".join(
-            cell.ljust(width) if to_left else cell.rjust(width)
-            for cell, width, to_left in zip(row, widths, left)
-        )
-        for row in rows
-    ]
+def scores(state: State, nodes: Sequence[int]) -> tuple[float, list[str]]:
+    """Return the score of `nodes`, and a line for each of its statistics, with the weight.
 
-
-def scores(state: State, nodes: Sequence[int]) -> list[str]:
-    """Return a line for each statistic of `nodes`, with its weight."""
+    If none of `nodes` is online, the score is 0, and there are no statistics.
+    """
+    online = any(state.cluster.nodes[index].online for index in nodes)
+    terms = terms_of(state, nodes) if online else []
     rows = [("Field", "Value", "Weight")]
-    if any(state.cluster.nodes[index].online for index in nodes):
-        rows += [
-            (one.htools, decimal(term / one.weight), f"x{one.weight:.2f}")
-            for one, term in zip(STATISTICS, terms_of(state, nodes), strict=True)
-            if one.htools
-        ]
-    return [f"   {line}" for line in table(rows, (True, False, False))]
+    rows += [
+        (one.htools, decimal(term / one.weight), f"x{one.weight:.2f}")
+        for one, term in zip(STATISTICS, terms)
+        if one.htools
+    ]
+    lines = [f"   {line}" for line in table(rows, (True, False, False))]
+    return float(sum(terms)), lines
 
 
 def cluster_score(state: State, nodes: Sequence[int]) -> float:
     """Return the score of `nodes`; 0 if none of them is online."""
     online = any(state.cluster.nodes[index].online for index in nodes)
     return score_of(state, nodes) if online else 0.0
-
-
-def decimal(value: float) -> str:
-    """Return `value` with eight decimals; infinity, NaN and large numbers as htools write them."""
-    if isnan(value):
-        return "NaN"
-    if not isfinite(value):
-        return f"{'-' if value < 0 else ''}Infinity"
-    # Large numbers have zeros after the digits that distinguish them from other numbers
-    if abs(value) >= MOST_FIXED:
-        from iallocator.documents.lists import decimal as decimal_of
-
-        return decimal_of(value, WRITTEN_DECIMALS)
-    # Not -0.0, to which the reserve may be rounded, see `Node.passes_at_equality`
-    return f"{round(value, WRITTEN_DECIMALS) + 0.0:.8f}"
 
 
 def save(
@@ -500,28 +469,3 @@ def write(path: str, text: str) -> None:
         from iallocator.compat.releases import followed_release
 
         raise NamedError(complain_of_file(path, followed_release().writing)) from None
-
-
-def policy_text(policy: Policy) -> str:
-    """Return the details of a policy as htools print them with ``-v``."""
-
-    def spec(one: Spec) -> str:
-        return (
-            f"ISpec {{iSpecMemorySize = {one.memory}, iSpecCpuCount = {one.cpus}, "
-            f"iSpecDiskSize = {one.disk}, iSpecDiskCount = {one.disks}, "
-            f"iSpecNicCount = {one.nics}, iSpecSpindleUse = {one.spindles}}}"
-        )
-
-    intervals = ",".join(
-        f"MinMaxISpecs {{minMaxISpecsMinSpec = {spec(one.low)}, "
-        f"minMaxISpecsMaxSpec = {spec(one.high)}}}"
-        for one in policy.intervals
-    )
-    templates = ",".join(
-        TEMPLATES[one].in_htools[1] if one in TEMPLATES else one for one in policy.templates
-    )
-    return (
-        f"IPolicy {{iPolicyMinMaxISpecs = [{intervals}], iPolicyStdSpec = {spec(policy.standard)}, "
-        f"iPolicyDiskTemplates = [{templates}], iPolicyVcpuRatio = {shortest(policy.vcpu_ratio)}, "
-        f"iPolicySpindleRatio = {shortest(policy.spindle_ratio)}}}"
-    )

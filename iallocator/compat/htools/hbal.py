@@ -7,14 +7,10 @@ from math import inf, isnan
 
 from iallocator.compat.htools.backend import (
     adjust,
-    cluster_score,
-    decimal,
-    domain,
     group_of,
     initial_state,
     load,
     options_of,
-    policy_text,
     save,
     saved_text,
     scores,
@@ -24,6 +20,8 @@ from iallocator.compat.htools.backend import (
     write,
 )
 from iallocator.compat.htools.errors import ProgramError
+from iallocator.compat.htools.formats import decimal, domain, policy_text
+from iallocator.deadline import Deadline
 from iallocator.documents.overview import bad_items
 from iallocator.errors import say
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
@@ -33,8 +31,10 @@ from iallocator.options.settings import Settings
 from iallocator.planners.eligible import movable
 from iallocator.planners.plan_limits import lowest_score
 from iallocator.planners.result import GroupPlans
+from iallocator.sources import load as load_source
 from iallocator.tolerances import LEAST_SCORE
 from iallocator.units import LEAST_FIXED, MOST_FIXED
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,7 +139,6 @@ def run(given: Given) -> int:
 def _balanced(given: Given, cluster: Cluster, group: Group) -> GroupPlans:
     """Return the plan for `group`."""
     from iallocator.commands.plans import balanced
-    from iallocator.deadline import Deadline
 
     own = _options(given, group)
     return balanced(cluster, own, own, Deadline(None), False)
@@ -169,8 +168,6 @@ def _execute(given: Given, group: Group, done: PlanResult) -> int:
     from iallocator.commands.execution import begin, show_report
     from iallocator.commands.shared_options import job_priority
     from iallocator.ganeti.jobs import transition_document
-    from iallocator.sources import load as load_source
-    from iallocator.wire.reading import Reading
 
     own = _options(given, group)
     own.execute = True
@@ -223,10 +220,10 @@ def _show_beginning(given: Given, before: State, group: Group) -> float:
                 "--ignore-soft-errors option."
             )
     show_lists(given, before, "Initial cluster status", "Initial instance map", group)
-    score = cluster_score(before, group.nodes)
+    score, lines = scores(before, group.nodes)
     if loud > 2:
         print(f"Initial coefficients: overall {decimal(score)}")
-        print("\n".join(scores(before, group.nodes)))
+        print("\n".join(lines))
     else:
         print(f"Initial score: {decimal(score)}")
     return score
@@ -238,8 +235,9 @@ def _show_end(given: Given, done: PlanResult, group: Group, score: float) -> Non
     if not done.entries:
         print("No solution found")
     elif loud > 2:
-        print(f"Final coefficients:   overall {decimal(cluster_score(after, group.nodes))}")
-        print("\n".join(scores(after, group.nodes)))
+        overall, lines = scores(after, group.nodes)
+        print(f"Final coefficients:   overall {decimal(overall)}")
+        print("\n".join(lines))
     else:
         print(f"Cluster score improved from {decimal(score)} to {decimal(done.entries[-1].score)}")
     if loud > 0:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from iallocator.compat.htools.backend import (
     adjust,
     cluster_score,
-    decimal,
-    domain,
     initial_state,
     load,
-    policy_text,
     scores,
     show_lists,
     split_instances,
-    table,
 )
+from iallocator.compat.htools.formats import decimal, domain, policy_text, table
 from iallocator.documents.overview import bad_items, group_overviews
 from iallocator.errors import many, say
 from iallocator.options.settings import Settings
@@ -70,6 +67,7 @@ def run(given: Given) -> int:
     bad, _ = bad_items(state, every)
     print(f"Cluster is N+1 {'un' * bool(bad)}happy")
     print("Cluster coefficients:")
-    print("\n".join(scores(state, every)))
-    print(f"Cluster score: {decimal(cluster_score(state, every))}")
+    score, lines = scores(state, every)
+    print("\n".join(lines))
+    print(f"Cluster score: {decimal(score)}")
     return 0

@@ -9,11 +9,12 @@ from iallocator.compat.htools.backend import (
     NOT_LOADED,
     Given,
     cluster_score,
-    decimal,
     load,
     write,
 )
 from iallocator.compat.htools.errors import NamedError, ProgramError
+from iallocator.compat.htools.formats import decimal
+from iallocator.compat.htools.lists import node_list
 from iallocator.documents.overview import bad_items
 from iallocator.model.state import State
 from iallocator.options.settings import Settings
@@ -81,8 +82,6 @@ def _show(given: Given, source: Source, name: str, width: int) -> None:
     cells = (*map(str, figures), decimal(cluster_score(state, every)))
     print(_line(name, cells, width))
     if given.print_nodes is not None:
-        from iallocator.compat.htools.lists import node_list
-
         print(node_list(state, given.print_nodes), end="")
     folder = "." if given.output_dir is None else given.output_dir
     assert source.document is not None  # the source is a running cluster

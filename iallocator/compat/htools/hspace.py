@@ -6,16 +6,13 @@ from iallocator.commands.capacity_options import capacity_options
 from iallocator.commands.planner_options import Capacity
 from iallocator.compat.htools.backend import (
     adjust,
-    cluster_score,
-    decimal,
-    domain,
     load,
     save,
     scores,
     show_lists,
-    table,
 )
 from iallocator.compat.htools.errors import ProgramError
+from iallocator.compat.htools.formats import decimal, domain, table
 from iallocator.deadline import Deadline
 from iallocator.errors import say
 from iallocator.planners.capacity.capacity import compute_capacity, failing_nodes
@@ -76,8 +73,9 @@ def run(given: Given) -> int:
     show_lists(given, state, "Initial cluster status")
     if loud > 2:
         nodes = range(len(source.cluster.nodes))
-        say(f"Initial coefficients: overall {decimal(cluster_score(state, nodes))}")
-        say("\n".join(scores(state, nodes)))
+        score, lines = scores(state, nodes)
+        say(f"Initial coefficients: overall {decimal(score)}")
+        say("\n".join(lines))
     if loud > 3:
         _show_restrictions(given, source.cluster, report, own.min_disk)
     for kind, title in HSPACE_FILLINGS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.compat.htools.backend import domain, table
+from iallocator.compat.htools.formats import domain, table
 from iallocator.documents.lists import LEFT_ALIGNED, NODE_FIELDS, USUAL, instance_table, node_rows
 from iallocator.model.columns import CPUS, MEMORY
 from iallocator.model.state import LAST_ORDER, State

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from math import ceil
 
-from iallocator.compat.htools.backend import domain, policy_text
+from iallocator.compat.htools.formats import domain, policy_text
 from iallocator.model.columns import (
     CPUS,
     CPUS_LATER,
