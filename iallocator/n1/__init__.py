@@ -70,6 +70,10 @@ PACKED_LIMITS = (*SUMMED_LIMITS, OWN_SPINDLES, SPINDLES_OF_DISKS)
 """The limits of nodes that counting and packing take into account, or report as undecided."""
 
 
+MOST_BUDGETS = 3
+"""The number of budgets of `sum_of_shares`."""
+
+
 def sum_of_shares(
     closing: Iterable[tuple[float, float, float]],
     memory_budget: float,
@@ -93,24 +97,29 @@ def sum_of_shares(
         use.
     """
     first = second = others = 0.0  # the two largest shares, and the sum of the others
-    most = 3 if spindle_budget else 2  # the budgets that can close targets
     open_alone = 0  # targets that no budget can close
+    by_memory = by_disk = by_spindles = False  # whether the budget can close a target alone
     for memory, disk, spindles in closing:
         if memory <= 0 or disk <= 0 or spindles <= 0:
             continue  # the target is closed already
-        share = min(
-            memory / memory_budget if memory_budget else inf,
-            disk / disk_budget if disk_budget else inf,
-            spindles / spindle_budget if spindle_budget else inf,
-        )
+        of_memory = memory / memory_budget if memory_budget else inf
+        of_disk = disk / disk_budget if disk_budget else inf
+        of_spindles = spindles / spindle_budget if spindle_budget else inf
+        share = min(of_memory, of_disk, of_spindles)
+        by_memory |= of_memory <= 1
+        by_disk |= of_disk <= 1
+        by_spindles |= of_spindles <= 1
         if share > second:
             others += second
             first, second = (share, first) if share > first else (first, share)
         else:
             others += share
         open_alone += share > 1
-        if others > most or open_alone > 2:  # no share is negative
+        if others > MOST_BUDGETS or open_alone > 2:  # no share is negative
             return PROVED_SAFE, inf
+    most = by_memory + by_disk + by_spindles
+    if others > most:
+        return PROVED_SAFE, inf
     safe = first + second + others > most or open_alone
     return (PROVED_SAFE, -1) if safe else (UNPROVED, 0)
 

@@ -63,6 +63,7 @@ __all__ = [
     "demand_of",
     "failovers_succeed",
     "known_demand",
+    "restart_in_order",
 ]
 
 
@@ -509,6 +510,76 @@ def check_movers(
         if held >= demand.movers:
             return PROVED_SAFE, -1
     return UNPROVED, 0
+
+
+def restart_in_order(
+    state: State, failure: Failure, leaving: Sequence[tuple[int, Sequence[Instance]]], rules: Rules
+) -> bool:
+    """Return whether sums prove that all of `leaving` restart, one after the other in this order.
+
+    An instance cannot restart only if the instances before it have closed every target, each by
+    memory, disk or spindles. For each of these resources, they can close at most as many targets as
+    the smallest closing amounts that fit in what they use together.
+
+    Parameters
+    ----------
+    leaving:
+        (failed node, item) for each item that needs a new node; see `Simulation.leaving`.
+    """
+    demand = demand_of(state, failure, rules)
+    if (
+        demand.single
+        or demand.intricate
+        or demand.parts
+        or demand.shares is not None
+        or any(len(item) > 1 for _, item in leaving)
+        or _failovers_fail(state, failure, demand, rules)
+    ):
+        return False
+    targets = [t for t in rules.targets(state.cluster, demand.group) if t not in failure]
+    if any(move_rejections(state.cluster, node, targets) for node in failure):
+        return False
+    memory, disk = state.columns[MEMORY], state.columns[DISK]
+    free = [memory[t] - demand.failovers.get(t, 0) for t in targets]
+    spindles = [_free_spindles(state, t) for t in targets]
+    used = (0, 0, 0)
+    needs = [_needs(one) for _, (one,) in leaving]
+    for here, after in zip(needs, [*needs[1:], None]):
+        if here != after:  # of several equal instances, the last one is the last to restart
+            size, own_disk, own_spindles = here
+            closing = [
+                (
+                    free[k] - size,
+                    disk[t] - own_disk if own_disk is not None else inf,
+                    spindles[k] - own_spindles + 1 if own_disk is not None else inf,
+                )
+                for k, t in enumerate(targets)
+            ]
+            left = [amounts for amounts in closing if min(amounts) > 0]
+            if sum(map(_closed, zip(*left), used)) >= len(left):
+                return False
+        used = used[0] + here[0], used[1] + (here[1] or 0), used[2] + here[2]
+    return True
+
+
+def _needs(instance: Instance) -> tuple[int, int | None, int]:
+    """Return the MiB of memory and disk, and the spindles, that `instance` takes of a new node.
+
+    The disk is None if it is not on the node.
+    """
+    memory = instance.memory if instance.uses_memory else 0
+    return memory, instance.disk if instance.local else None, instance.own_spindles
+
+
+def _closed(amounts: Iterable[float], budget: float) -> int:
+    """Return how many targets `budget` can close; `amounts`: what closes each of them."""
+    count = 0
+    for amount in sorted(amounts):
+        budget -= amount
+        if budget < 0:
+            break
+        count += 1
+    return count
 
 
 def _held(closing: float, size: float) -> float:

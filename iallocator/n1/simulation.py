@@ -24,7 +24,7 @@ from iallocator.limits.node import (
 )
 from iallocator.model.constraints import as_one, items_of
 from iallocator.n1 import SCALAR_WORK, disk_rejection
-from iallocator.n1.bounds import failovers_succeed
+from iallocator.n1.bounds import failovers_succeed, restart_in_order
 from iallocator.scoring import Kernels
 from iallocator.tolerances import SCORE_DECIMALS
 
@@ -192,6 +192,12 @@ class Simulation:
         decide: arrays do not name instances. With `one_is_enough`, the result may have the first of
         these failures only.
         """
+        if not self.kernels.min_disk:
+            failing = [
+                one
+                for one in failing
+                if not restart_in_order(self._state, one, self.leaving(one), self._rules)
+            ]
         if not failing:
             return {}
         nodes = self._state.cluster.nodes
