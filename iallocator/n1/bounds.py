@@ -521,10 +521,7 @@ def restart_in_order(
     memory, disk or spindles. For each of these resources, they can close at most as many targets as
     the smallest closing amounts that fit in what they use together.
 
-    Parameters
-    ----------
-    leaving:
-        (failed node, item) for each item that needs a new node; see `Simulation.leaving`.
+    `leaving`: (failed node, item) for each item that needs a new node; see `Simulation.leaving`.
     """
     demand = demand_of(state, failure, rules)
     if (
