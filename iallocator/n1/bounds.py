@@ -54,8 +54,13 @@ if TYPE_CHECKING:
     Capacities = Mapping[int, "TargetCapacity"]
     """Index of a group -> the free memory of its nodes that may take over."""
 
+    Need = tuple[int, int | None, int]
+    """The MiB of memory and disk, and the spindles, that an instance takes of a new node. The disk
+    is None if it is not on the node."""
+
 __all__ = [
     "Demand",
+    "RestartOrder",
     "TargetCapacity",
     "capacities_for",
     "check_bounds",
@@ -63,7 +68,6 @@ __all__ = [
     "demand_of",
     "failovers_succeed",
     "known_demand",
-    "restart_in_order",
 ]
 
 
@@ -512,58 +516,121 @@ def check_movers(
     return UNPROVED, 0
 
 
-def restart_in_order(
-    state: State, failure: Failure, leaving: Sequence[tuple[int, Sequence[Instance]]], rules: Rules
-) -> bool:
-    """Return whether sums prove that all of `leaving` restart, one after the other in this order.
+class RestartOrder:
+    """The order in which instances restart after a failure, and what it proves.
 
     An instance cannot restart only if the instances before it have closed every target, each by
-    memory, disk or spindles. For each of these resources, they can close at most as many targets as
-    the smallest closing amounts that fit in what they use together.
+    memory, disk or spindles.
 
-    `leaving`: (failed node, item) for each item that needs a new node; see `Simulation.leaving`.
+    Parameters
+    ----------
+    leaving:
+        (failed node, item) for each item that needs a new node; see `Simulation.leaving`.
     """
-    demand = demand_of(state, failure, rules)
-    if (
-        demand.single
-        or demand.intricate
-        or demand.parts
-        or demand.shares is not None
-        or any(len(item) > 1 for _, item in leaving)
-        or _failovers_fail(state, failure, demand, rules)
-    ):
-        return False
-    targets = [t for t in rules.targets(state.cluster, demand.group) if t not in failure]
-    if any(move_rejections(state.cluster, node, targets) for node in failure):
-        return False
-    memory, disk = state.columns[MEMORY], state.columns[DISK]
-    free = [memory[t] - demand.failovers.get(t, 0) for t in targets]
-    spindles = [_free_spindles(state, t) for t in targets]
-    used = (0, 0, 0)
-    needs = [_needs(one) for _, (one,) in leaving]
-    for here, after in zip(needs, [*needs[1:], None]):
-        if here != after:  # of several equal instances, the last one is the last to restart
-            size, own_disk, own_spindles = here
-            closing = [
-                (
-                    free[k] - size,
-                    disk[t] - own_disk if own_disk is not None else inf,
-                    spindles[k] - own_spindles + 1 if own_disk is not None else inf,
-                )
-                for k, t in enumerate(targets)
-            ]
-            left = [amounts for amounts in closing if min(amounts) > 0]
-            if sum(map(_closed, zip(*left), used)) >= len(left):
-                return False
-        used = used[0] + here[0], used[1] + (here[1] or 0), used[2] + here[2]
-    return True
+
+    __slots__ = ("_failovers", "_needs", "_state", "_targets")
+
+    def __init__(
+        self,
+        state: State,
+        failure: Failure,
+        leaving: Sequence[tuple[int, Sequence[Instance]]],
+        rules: Rules,
+    ) -> None:
+        self._state = state
+        demand = demand_of(state, failure, rules)
+        self._failovers = demand.failovers
+        self._targets: list[int] | None = None  # None if nothing can be proved
+        self._needs: list[Need] = []
+        if (
+            demand.single
+            or demand.intricate
+            or demand.parts
+            or demand.shares is not None
+            or any(len(item) > 1 for _, item in leaving)
+            or _failovers_fail(state, failure, demand, rules)
+        ):
+            return
+        targets = [t for t in rules.targets(state.cluster, demand.group) if t not in failure]
+        if not any(move_rejections(state.cluster, node, targets) for node in failure):
+            self._targets = targets
+            self._needs = [_need(one) for _, (one,) in leaving]
+
+    def proves(self, begin: int = 0) -> bool:
+        """Return whether sums prove that all items from position `begin` on restart.
+
+        Items before `begin` must have restarted in the state, after the failovers.
+        """
+        if self._targets is None:
+            return False
+        state, failovers = self._state, {} if begin else self._failovers
+        memory, disk = state.columns[MEMORY], state.columns[DISK]
+        free = [
+            (memory[t] - failovers.get(t, 0), disk[t], _free_spindles(state, t) + 1)
+            for t in self._targets
+        ]
+        before: list[tuple[int, int, int]] = []  # what the earlier instances use
+        needs = self._needs[begin:]
+        for need, after in zip(needs, [*needs[1:], None]):
+            size, own_disk, own_spindles = need
+            if need != after:  # of several equal instances, the last one is the last to restart
+                left = []
+                for of_memory, of_disk, of_spindles in free:
+                    closing = of_memory - size, inf, inf
+                    if own_disk is not None:
+                        closing = of_memory - size, of_disk - own_disk, of_spindles - own_spindles
+                    if min(closing) > 0:
+                        left.append(closing)
+                if not _stays_open(left, before):
+                    return False
+            before.append((size, own_disk or 0, own_spindles))
+        return True
 
 
-def _needs(instance: Instance) -> tuple[int, int | None, int]:
-    """Return the MiB of memory and disk, and the spindles, that `instance` takes of a new node.
+def _stays_open(
+    closing: Sequence[tuple[float, float, float]], before: Sequence[tuple[int, int, int]]
+) -> bool:
+    """Return whether instances certainly cannot close all targets, wherever they restart.
 
-    The disk is None if it is not on the node.
+    Each resource can close at most as many targets as the smallest closing amounts that fit in what
+    the instances use of it. So for each resource, all targets but a few must be closed by it alone;
+    and the instances on these few targets use some of it, too.
+
+    Parameters
+    ----------
+    closing:
+        For each open target, the MiB of memory, the MiB of disk, and the spindles, each of which
+        closes it.
+    before:
+        What each of the instances uses of these resources.
     """
+    if not (closing and before):
+        return bool(closing)
+    columns = list(zip(*before))
+    used = [sum(column) for column in columns]
+    counts = [_closed(amounts, budget) for amounts, budget in zip(zip(*closing), used)]
+    most = [max(column) for column in columns]
+    for own, least in enumerate(map(min, columns)):
+        # For each target: what closes it by this resource, and what at least is used of this
+        # resource if another one closes it
+        costs: list[tuple[float, float]] = []
+        for amounts in closing:
+            fewest = min(
+                ceil(amounts[k] / most[k]) if most[k] and amounts[k] < inf else inf
+                for k in range(len(most))
+                if k != own
+            )
+            costs.append((amounts[own], min(amounts[own], fewest * least if fewest < inf else inf)))
+        costs.sort(key=lambda cost: -inf if cost[0] == inf else cost[1] - cost[0])
+        others = sum(counts) - counts[own]
+        required = sum(cost[1] for cost in costs[:others])
+        required += sum(cost[0] for cost in costs[others:])
+        if required > used[own]:
+            return True
+    return False
+
+
+def _need(instance: Instance) -> Need:
     memory = instance.memory if instance.uses_memory else 0
     return memory, instance.disk if instance.local else None, instance.own_spindles
 

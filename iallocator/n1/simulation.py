@@ -24,7 +24,7 @@ from iallocator.limits.node import (
 )
 from iallocator.model.constraints import as_one, items_of
 from iallocator.n1 import SCALAR_WORK, disk_rejection
-from iallocator.n1.bounds import failovers_succeed, restart_in_order
+from iallocator.n1.bounds import RestartOrder, failovers_succeed
 from iallocator.scoring import Kernels
 from iallocator.tolerances import SCORE_DECIMALS
 
@@ -46,6 +46,11 @@ per node."""
 WORTH_LOADED_ARRAYS = 100
 """The number of moves × nodes from which on arrays are used if a request has many candidates, and
 so many moves have been simulated that loading arrays would have been faster."""
+
+
+RESTARTS_BETWEEN_PROOFS = 8
+"""The number of items that are restarted before sums may prove that the others restart, too. A
+proof takes as long as about one restart."""
 
 
 class UnrestartedInstance:
@@ -118,12 +123,13 @@ class Simulation:
         """
         state = self._state
         leaving = self.leaving(failure)
+        order = RestartOrder(state, failure, leaving, self._rules)
         stranded = self._failovers(failure)
         for one in stranded:
             yield one
             if one.instance.name in state.where:
                 state.remove(one.instance, state.where[one.instance.name])
-        for item in self.unplaced(leaving, failure):
+        for item in self._unplaced(leaving, failure, order):
             what = "memory and disk" if self._rules.recreates(item[0]) else "memory"
             largest = min(item, key=_memory)
             others = " and ".join(one.name for one in item if one is not largest)
@@ -133,6 +139,15 @@ class Simulation:
                 access = state.cluster.access_words(largest, third=True, brief=True)
                 which = f"no other node that {access} has"
             yield UnrestartedInstance(failure, largest, f"{which} the {what} for {whole}")
+
+    def _unplaced(
+        self, leaving: Sequence[tuple[int, list[Instance]]], failure: Failure, order: RestartOrder
+    ) -> Iterator[list[Instance]]:
+        """Yield what `unplaced` yields; end when `order` proves that all other items restart."""
+        for begin in range(0, len(leaving), RESTARTS_BETWEEN_PROOFS):
+            if begin and not self.kernels.min_disk and order.proves(begin):
+                return
+            yield from self.unplaced(leaving[begin : begin + RESTARTS_BETWEEN_PROOFS], failure)
 
     def leaving(self, failure: Failure) -> list[tuple[int, list[Instance]]]:
         """Return (failed node, instances) for each item that needs a new node after `failure`.
@@ -196,7 +211,7 @@ class Simulation:
             failing = [
                 one
                 for one in failing
-                if not restart_in_order(self._state, one, self.leaving(one), self._rules)
+                if not RestartOrder(self._state, one, self.leaving(one), self._rules).proves()
             ]
         if not failing:
             return {}

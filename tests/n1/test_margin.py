@@ -12,7 +12,7 @@ import pytest
 from iallocator.model.columns import DISK, MEMORY
 from iallocator.model.moves import Move
 from iallocator.n1 import PROVED_LOST, PROVED_SAFE, UNPROVED, simulation
-from iallocator.n1.bounds import check_bounds, demand_of, restart_in_order
+from iallocator.n1.bounds import RestartOrder, check_bounds, demand_of
 from tests.builders import Json, allocate, cluster, instance
 from tests.conformance.documents import document
 from tests.seeds import seeds
@@ -72,7 +72,7 @@ def test_order_of_restarts_proves_only_what_the_simulation_finds(
         case = tight(seed, mode, exclusive=exclusive)
         for node in range(len(case.cluster.nodes)):
             leaving = case.simulation.leaving((node,))
-            if leaving and restart_in_order(case.state, (node,), leaving, case.rules):
+            if leaving and RestartOrder(case.state, (node,), leaving, case.rules).proves():
                 assert tolerates(case, node), (seed, node)
                 proved += 1
                 more += result_by_bounds(case, node) == UNPROVED

@@ -181,7 +181,10 @@ def tolerates(case: Case, node: int) -> bool:
     """
     nodes = case.context.all_nodes()
     kernels = Kernels(case.state, [(len(nodes), 0)])
-    with patch("iallocator.n1.simulation.failovers_succeed", return_value=False):
+    with (
+        patch("iallocator.n1.simulation.failovers_succeed", return_value=False),
+        patch("iallocator.n1.simulation.RestartOrder.proves", return_value=False),
+    ):
         return Simulation(case.state, kernels, case.rules, nodes).fail((node,)) is None
 
 
