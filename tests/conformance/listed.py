@@ -91,7 +91,13 @@ def _prints_no_score(one: Case, peer: Ran, own: Ran, original: Original) -> bool
 
 def _rows(one: Case, part: int) -> list[list[str]]:
     """Return the fields of the lines in a part of the text file: 1: nodes, 2: instances."""
-    return [line.split("|") for line in one.files["cluster.data"].split("\n\n")[part].splitlines()]
+    sections: list[list[list[str]]] = [[]]
+    for line in one.files["cluster.data"].splitlines():
+        if line:
+            sections[-1].append(line.split("|"))
+        else:  # every blank line ends a section
+            sections.append([])
+    return sections[part]
 
 
 def _crosses_groups(one: Case, peer: Ran, own: Ran, original: Original) -> bool:
