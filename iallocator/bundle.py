@@ -121,7 +121,10 @@ class Finder:
         if its package is not loaded yet.
         """
         begin, length, expected, *_ = entry
-        data = os.pread(self._file, length, self._codes + begin)
+        try:
+            data = os.pread(self._file, length, self._codes + begin)
+        except OSError:
+            return
         for name, code in marshal.loads(data) if digest(data) == expected else ():
             *_, package, size, seconds = self._index[name]
             stem = f"{self._library}/{name.replace('.', '/')}"
@@ -145,7 +148,11 @@ class Finder:
                 continue
             module = module_from_spec(spec)
             sys.modules[name] = module
-            loader.exec_module(module)
+            try:
+                loader.exec_module(module)
+            except BaseException:
+                del sys.modules[name]
+                raise
             loader.ready = module
             if parent:
                 setattr(sys.modules[parent], last, module)
