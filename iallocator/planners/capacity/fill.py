@@ -131,6 +131,10 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
     start = len(filling.placed)
     if start == limit or not site.checks_batches(size):
         return bool(_fill(site, size, filling, limit))
+    if limit is not None and limit - start <= FEW_INSTANCES:
+        full = _batch(site, size, filling, limit)
+        if full is not None:
+            return full
     full = _fill(site, size, filling, limit, best_only=True)
     number = len(filling.placed)
     if full is None and _violates_n1(site, site.newcomer(size, number, filling.name(number))):
