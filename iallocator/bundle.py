@@ -6,7 +6,8 @@ size and the modification time (in seconds) that it had at the installation. Pyt
 modules from their own files, and all modules if the bundle is missing or made for another Python.
 
 Modules that the same usual calls load are in one group, which is read as a whole, and its modules
-are loaded at once: Python's search for a module takes as long as loading it.
+are loaded at once: strings that they share are read once, and Python does not search for each
+module.
 
 Layout: the magic number of the bytecode (4 bytes), the digest of the index (8), the length of the
 index (4, little endian), the index, the groups, a second index. A group is a marshalled tuple with
@@ -22,10 +23,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-from _frozen_importlib import (  # importlib.machinery would load warnings
-    ModuleSpec,
-    module_from_spec,
-)
+from _frozen_importlib import ModuleSpec, module_from_spec  # importlib would load warnings
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 from _imp import _fix_co_filename, source_hash  # type: ignore[attr-defined]
 

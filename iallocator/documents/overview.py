@@ -88,10 +88,10 @@ def overview(
     `fields`: the fields of nodes, as for ``--print-nodes``; None for no list. `backwards`: whether
     the cluster was read in the order of hail.
     """
-    cluster = source.cluster
-    state = State(cluster)
     from iallocator.documents.lists import choose_fields, node_rows
 
+    cluster = source.cluster
+    state = State(cluster)
     names = choose_fields(fields or "")
     scope = range(len(cluster.nodes)) if only is None else only.nodes
     instances = list(cluster.instances) if only is None else cluster.members(only)

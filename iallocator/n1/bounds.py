@@ -16,7 +16,10 @@ a target, earlier instances use there a share of the memory of all earlier insta
 their disk. If the smaller of the two shares is more than one for a target, they cannot close it. If
 it is more than two, added over all targets, they cannot close all targets. If this holds even
 without the two largest shares, a new instance that fills two nodes cannot make the failure
-intolerable. With exclusive storage, spindles are a third resource.
+intolerable. With exclusive storage, spindles are a third resource. A resource that cannot close any
+target does not count.
+
+If the order of the restarts is known, it can prove more; see `RestartOrder`.
 
 If several nodes fail together, the instances of each of their groups are restarted on the other
 nodes of that group. An instance with both nodes among the failed ones cannot be restarted.
@@ -526,6 +529,8 @@ class RestartOrder:
     ----------
     leaving:
         (failed node, item) for each item that needs a new node; see `Simulation.leaving`.
+    min_disk:
+        The share of every node's disk that must stay free. With it, nothing is proved.
     """
 
     __slots__ = ("_failovers", "_needs", "_state", "_targets")
@@ -536,6 +541,7 @@ class RestartOrder:
         failure: Failure,
         leaving: Sequence[tuple[int, Sequence[Instance]]],
         rules: Rules,
+        min_disk: float = 0.0,
     ) -> None:
         self._state = state
         demand = demand_of(state, failure, rules)
@@ -543,7 +549,8 @@ class RestartOrder:
         self._targets: list[int] | None = None  # None if nothing can be proved
         self._needs: list[Need] = []
         if (
-            demand.single
+            min_disk
+            or demand.single
             or demand.intricate
             or demand.parts
             or demand.shares is not None

@@ -123,7 +123,8 @@ class Simulation:
         """
         state = self._state
         leaving = self.leaving(failure)
-        order = RestartOrder(state, failure, leaving, self._rules)
+        many = len(leaving) > RESTARTS_BETWEEN_PROOFS
+        order = self._order(failure, leaving) if many else None
         stranded = self._failovers(failure)
         for one in stranded:
             yield one
@@ -140,12 +141,21 @@ class Simulation:
                 which = f"no other node that {access} has"
             yield UnrestartedInstance(failure, largest, f"{which} the {what} for {whole}")
 
+    def _order(
+        self, failure: Failure, leaving: Sequence[tuple[int, list[Instance]]]
+    ) -> RestartOrder:
+        """Return what the order of `leaving` proves before the failovers of `failure`."""
+        return RestartOrder(self._state, failure, leaving, self._rules, self.kernels.min_disk)
+
     def _unplaced(
-        self, leaving: Sequence[tuple[int, list[Instance]]], failure: Failure, order: RestartOrder
+        self,
+        leaving: Sequence[tuple[int, list[Instance]]],
+        failure: Failure,
+        order: RestartOrder | None,
     ) -> Iterator[list[Instance]]:
         """Yield what `unplaced` yields; end when `order` proves that all other items restart."""
         for begin in range(0, len(leaving), RESTARTS_BETWEEN_PROOFS):
-            if begin and not self.kernels.min_disk and order.proves(begin):
+            if begin and order is not None and order.proves(begin):
                 return
             yield from self.unplaced(leaving[begin : begin + RESTARTS_BETWEEN_PROOFS], failure)
 
@@ -207,12 +217,7 @@ class Simulation:
         decide: arrays do not name instances. With `one_is_enough`, the result may have the first of
         these failures only.
         """
-        if not self.kernels.min_disk:
-            failing = [
-                one
-                for one in failing
-                if not RestartOrder(self._state, one, self.leaving(one), self._rules).proves()
-            ]
+        failing = [one for one in failing if not self._order(one, self.leaving(one)).proves()]
         if not failing:
             return {}
         nodes = self._state.cluster.nodes

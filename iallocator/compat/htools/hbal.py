@@ -121,10 +121,11 @@ def run(given: Given) -> int:
         print("Nothing to do, exiting")
         return 0
     print("Trying to minimize the CV...")
-    # No score is lower than NaN
-    stays = isnan(score) or given.max_length == 0
-    stays = stays or not movable(cluster, group, behaviour=settings.behaviour)
-    done = GroupPlans("balance", before) if stays else _balanced(given, cluster, group)
+    may_move = not isnan(score) and given.max_length != 0  # no score is lower than NaN
+    if may_move and movable(cluster, group, behaviour=settings.behaviour):
+        done = _balanced(given, cluster, group)
+    else:
+        done = GroupPlans("balance", before)
     _print_moves(done, end)
     _show_end(given, done, group, score)
     if given.print_commands is not None:

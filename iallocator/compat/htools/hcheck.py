@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.compat.htools.backend import (
-    adjust,
-    initial_state,
-    load,
-    options_of,
-    settings_of,
-)
+from iallocator.compat.htools.backend import adjust, initial_state, load, options_of, settings_of
 from iallocator.compat.htools.formats import decimal
 from iallocator.deadline import Deadline
 from iallocator.documents.checkup import HCHECK_KEYS, Checkup

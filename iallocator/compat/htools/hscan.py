@@ -5,13 +5,7 @@ from __future__ import annotations
 import sys
 
 from iallocator.compat.hail import BEHAVIOUR
-from iallocator.compat.htools.backend import (
-    NOT_LOADED,
-    Given,
-    cluster_score,
-    load,
-    write,
-)
+from iallocator.compat.htools.backend import NOT_LOADED, Given, cluster_score, load, write
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.formats import decimal
 from iallocator.compat.htools.lists import node_list

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from iallocator.commands.capacity_options import capacity_options
 from iallocator.commands.planner_options import Capacity
-from iallocator.compat.htools.backend import (
-    adjust,
-    load,
-    save,
-    scores,
-    show_lists,
-)
+from iallocator.compat.htools.backend import adjust, load, save, scores, show_lists
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.compat.htools.formats import decimal, domain, table
 from iallocator.deadline import Deadline

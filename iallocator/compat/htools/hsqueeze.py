@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.compat.htools.backend import (
-    initial_state,
-    load,
-    save,
-    settings_of,
-    write,
-)
+from iallocator.compat.htools.backend import initial_state, load, save, settings_of, write
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.compat.htools.formats import domain
 from iallocator.deadline import Deadline

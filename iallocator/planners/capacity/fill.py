@@ -131,7 +131,8 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
     start = len(filling.placed)
     if start == limit or not site.checks_batches(size):
         return bool(_fill(site, size, filling, limit))
-    if limit is not None and limit - start <= FEW_INSTANCES:
+    few = limit is not None and limit - start <= FEW_INSTANCES
+    if few:  # one check of all of them takes less time than a check of each
         full = _batch(site, size, filling, limit)
         if full is not None:
             return full
@@ -139,7 +140,7 @@ def fill(site: CapacityState, size: Size, filling: FillResult, limit: int | None
     number = len(filling.placed)
     if full is None and _violates_n1(site, site.newcomer(size, number, filling.name(number))):
         return bool(_fill(site, size, filling, limit))
-    if full is None:
+    if full is None and not few:
         full = _batch(site, size, filling, limit)
     while full is None:
         most = start + BATCH * ((len(filling.placed) - start) // BATCH + 1)
