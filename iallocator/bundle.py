@@ -21,7 +21,7 @@ Source: the fields that are compared are those of Python's own .pyc files (PEP 5
 from __future__ import annotations
 
 import marshal
-import os
+import posix
 import sys
 from _frozen_importlib import ModuleSpec, module_from_spec  # importlib would load warnings
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
@@ -62,18 +62,18 @@ def serve(library: str) -> None:
     The file stays open: a call reads only the groups that it needs.
     """
     try:
-        file = os.open(f"{library}/{NAME}", os.O_RDONLY | os.O_CLOEXEC)
+        file = posix.open(f"{library}/{NAME}", posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
         return
-    head = os.pread(file, HEAD_BYTES, 0)
-    index = os.pread(file, min(int.from_bytes(head[12:], "little"), LONGEST_INDEX), HEAD_BYTES)
+    head = posix.pread(file, HEAD_BYTES, 0)
+    index = posix.pread(file, min(int.from_bytes(head[12:], "little"), LONGEST_INDEX), HEAD_BYTES)
     # A number below 3 means that a standard descriptor is closed. The program will redirect it.
     if file > 2 and head[:4] == MAGIC_NUMBER and head[4:12] == digest(index):
         sys.meta_path.insert(
             0, Finder(library, file, HEAD_BYTES + len(index), marshal.loads(index))
         )
     else:
-        os.close(file)
+        posix.close(file)
 
 
 class Finder:
@@ -120,7 +120,7 @@ class Finder:
         """
         begin, length, expected, *_ = entry
         try:
-            data = os.pread(self._file, length, self._codes + begin)
+            data = posix.pread(self._file, length, self._codes + begin)
         except OSError:
             return
         for name, code in marshal.loads(data) if digest(data) == expected else ():
@@ -128,7 +128,7 @@ class Finder:
             stem = f"{self._library}/{name.replace('.', '/')}"
             source = f"{stem}/__init__.py" if package else f"{stem}.py"
             try:
-                status = os.stat(source)
+                status = posix.stat(source)
             except OSError:
                 continue
             parent, _, last = name.rpartition(".")
@@ -158,7 +158,7 @@ class Finder:
     def _read_others(self) -> None:
         """Add the second index, unless that is done or it is damaged."""
         begin, length, expected, *_ = self._index.pop(OTHERS, (0, 0, b""))
-        index = os.pread(self._file, length, self._codes + begin)
+        index = posix.pread(self._file, length, self._codes + begin)
         if digest(index) == expected:
             self._index.update(marshal.loads(index))
 

@@ -8,7 +8,7 @@ without the search.
 
 from __future__ import annotations
 
-import os
+import posix  # `os` loads more: see `iallocator.light`
 import sys
 
 from iallocator import __version__
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None, program: str | None = None) -> 
         return STATUS_MISTAKE
     except OSError as error:
         # No program reads stdout any more: let the interpreter end without another complaint
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        posix.dup2(posix.open("/dev/null", posix.O_WRONLY), sys.stdout.fileno())
         _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return 1
 

@@ -12,7 +12,7 @@ input and not on the load of the machine. The clock is their last resort.
 
 from __future__ import annotations
 
-import os
+import posix  # `os` loads more: see `iallocator.light`
 from itertools import islice
 from math import inf
 from sys import maxsize
@@ -117,15 +117,15 @@ def interrupt() -> None:
     """Ask the run to end. Signal handlers call this."""
     _Signals.came = True
     if _Signals.pipe is not None:
-        os.write(_Signals.pipe[1], b"!")
+        posix.write(_Signals.pipe[1], b"!")
 
 
 def _woken() -> int:
     """Return a descriptor that can be read from after a signal has come."""
     if _Signals.pipe is None:
-        _Signals.pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        _Signals.pipe = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         if _Signals.came:
-            os.write(_Signals.pipe[1], b"!")
+            posix.write(_Signals.pipe[1], b"!")
     return _Signals.pipe[0]
 
 

@@ -11,6 +11,7 @@ from iallocator.deadline import (
     reading_note,
 )
 from iallocator.errors import NO_INPUT, STDIN, InFile, RequestError, many
+from iallocator.light import copy
 from iallocator.reply import Reply, warnings_beyond
 from iallocator.units import GIB
 from iallocator.wire.codec import decode
@@ -195,7 +196,6 @@ def effective_settings(
     """
     if settings.restrict_allocation_to and settings.behaviour.looks_names_up:
         # `settings` that name the nodes for new instances by their whole names
-        from iallocator.light import copy
         from iallocator.names import whole_names
 
         known = [node.name for node in cluster.nodes]

@@ -7,8 +7,10 @@ with ``success: false``. Any other exception is a bug, and its traceback is prin
 
 from __future__ import annotations
 
-import os
+import posix  # `os` loads more: see `iallocator.light`
 import sys
+
+from iallocator.light import variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -203,10 +205,10 @@ def terminal_width(stream: TextIO) -> int:
     On a terminal, the environment variable ``COLUMNS`` has precedence.
     """
     try:
-        columns = os.get_terminal_size(stream.fileno()).columns
+        columns = posix.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # not a terminal, or a stream without a file
         return IN_PIPE
-    chosen = os.environ.get("COLUMNS", "")
+    chosen = variable("COLUMNS") or ""
     if chosen.isascii() and chosen.isdigit() and len(chosen) < DIGITS_OF_WIDTH:
         columns = int(chosen)
     return min(max(columns, NARROWEST_TERMINAL), WIDEST_TERMINAL) if columns else IN_PIPE

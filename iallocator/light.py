@@ -1,10 +1,14 @@
-"""Parts of `dataclasses`, `typing` and `copy` for modules that small runs load.
+"""Parts of `dataclasses`, `os`, `typing` and `copy` for modules that small runs load.
 
-This module loads in 0.1 ms; the originals load in 8 ms, 1.5 ms and 0.6 ms. Where this does not
-matter, use the originals.
+This module loads in 0.1 ms; the originals load in 8 ms, 1.6 ms, 1.5 ms and 0.6 ms. Where this does
+not matter, use the originals. For calls of the system, small runs use `posix`, the part of `os` in
+C.
 """
 
 from __future__ import annotations
+
+import posix
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ else:
         return lambda cls: cls
 
 
-__all__ = ["Any", "Generic", "Protocol", "TypeVar", "ValueObject", "copy"]
+__all__ = ["Any", "Generic", "Protocol", "TypeVar", "ValueObject", "copy", "exists", "variable"]
 
 Any = object
 
@@ -76,3 +80,18 @@ def copy(original: Object) -> Object:
     for name, value in slots.items():
         setattr(twin, name, value)
     return twin
+
+
+def variable(name: str) -> str | None:
+    """Return the value of the environment variable `name`; None if it is not set."""
+    value = posix.environ.get(name.encode())
+    return None if value is None else value.decode(sys.getfilesystemencoding(), "surrogateescape")
+
+
+def exists(path: str) -> bool:
+    """Return whether there is a file or folder at `path`; a link must lead to one."""
+    try:
+        posix.stat(path)
+    except (OSError, ValueError):  # ValueError: a NUL byte
+        return False
+    return True

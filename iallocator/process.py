@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the half of `signal` that loads no enum
 import gc
-import os
+import posix  # `os` loads more: see `iallocator.light`
 import sys
 
 TYPE_CHECKING = False
@@ -24,6 +24,9 @@ STOP_SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 _seen: list[int] = []
 """The number of the signal that has come; empty if none has."""
 
+THREADS = b"OPENBLAS_NUM_THREADS"
+"""The environment variable with the number of threads of the array library."""
+
 UNENCODABLE = "backslashreplace"
 """How standard output encodes letters of names that the terminal cannot show: as codes."""
 
@@ -36,7 +39,9 @@ def run() -> NoReturn:
     """
     gc.disable()  # the process ends before there is garbage worth collecting
     _on_signal(_leave)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if THREADS not in posix.environ:  # `os.environ` takes it from there
+        posix.environ[THREADS] = b"1"
+        posix.putenv(THREADS, b"1")
     _reserve_stdout()
     if sys.stderr is not None:
         sys.stderr.reconfigure(errors=UNENCODABLE)  # type: ignore[union-attr]
@@ -45,11 +50,11 @@ def run() -> NoReturn:
 
     _on_signal(_interrupt)
     program: str | None = None  # the one of htools that the name of the executable stands for
-    name = os.path.basename(sys.argv[0])
+    name = sys.argv[0].rpartition("/")[2]
     if name != "iallocator" and name.startswith("h"):
         from iallocator.compat.htools import program_of
 
-        program = program_of(name, os.environ)
+        program = program_of(name)
     status = main() if program is None else main(program=program)
     _on_signal(_leave)
     for stream in (sys.stdout, sys.stderr):
@@ -61,7 +66,7 @@ def run() -> NoReturn:
                     status = status or 1
     if _seen and status in (0, STATUS_INTERRUPTED):
         status = STATUS_SIGNALLED + _seen[0]
-    os._exit(status)
+    posix._exit(status)
 
 
 def _reserve_stdout() -> None:
@@ -73,19 +78,19 @@ def _reserve_stdout() -> None:
     opened would take the number, and receive what libraries print.
     """
     try:
-        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
-            os.set_inheritable(spare, True)
-        os.close(spare)
+        while (spare := posix.open("/dev/null", posix.O_RDWR)) <= 2:
+            posix.set_inheritable(spare, True)
+        posix.close(spare)
     except OSError:  # no /dev/null in this root directory
         pass
     if sys.stdout is None:
         return
     encoding = sys.stdout.encoding
-    answer = os.dup(1)
+    answer = posix.dup(1)
     try:
-        os.dup2(2, 1)
+        posix.dup2(2, 1)
     except OSError:  # neither stderr nor /dev/null
-        os.close(1)
+        posix.close(1)
     # A buffer even with PYTHONUNBUFFERED: without it, a signal cuts off part of a write.
     sys.stdout = open(answer, "w", encoding=encoding, errors=UNENCODABLE)  # noqa: SIM115
     sys.__stdout__ = sys.stdout  # type: ignore[misc]  # libraries ask it for the terminal's width
@@ -97,7 +102,7 @@ def _on_signal(handler: object) -> None:
 
 
 def _leave(number: int, frame: object) -> NoReturn:
-    os._exit(128 + number)  # `errors.STATUS_SIGNALLED`, which may not be loaded yet
+    posix._exit(128 + number)  # `errors.STATUS_SIGNALLED`, which may not be loaded yet
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -7,9 +7,8 @@ command is run. `iallocator.commands.runner.run` runs the command of any row.
 
 from __future__ import annotations
 
-import os
-
 from iallocator.errors import UsageError, cut
+from iallocator.light import exists
 from iallocator.options.parser import options_in, positional_words
 
 TYPE_CHECKING = False
@@ -307,7 +306,7 @@ def check_command(arguments: Sequence[str]) -> None:
         If the word is not a file, and has no slash and no dot: it is probably a mistyped command.
     """
     word = next(iter(positional_words(arguments)), "-")
-    if word in ("", "-") or "/" in word or "." in word or os.path.exists(word.replace("\0", "")):
+    if word in ("", "-") or "/" in word or "." in word or exists(word.replace("\0", "")):
         return
     raise UsageError(unknown_command(word))
 

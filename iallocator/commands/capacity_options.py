@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from iallocator.errors import UsageError, cut
 from iallocator.model.templates import DISKLESS, DRBD, PLAIN, TEMPLATES
 from iallocator.planners.capacity.capacity import (
     CapacityOptions,
@@ -10,7 +9,7 @@ from iallocator.planners.capacity.capacity import (
     FillingRules,
     FillingScope,
 )
-from iallocator.planners.capacity.site import Size, largest_sizes, standard_size
+from iallocator.planners.capacity.site import Size, known_templates, largest_sizes, standard_size
 from iallocator.planners.eligible import group_named, nodes_named
 from iallocator.wire.reading import Reading
 
@@ -104,12 +103,7 @@ def _usual_template(settings: Settings, source: Source) -> str:
     UsageError
         If the policy has no template that is known.
     """
-    templates = [one for one in source.policy.templates if one in TEMPLATES]
-    if not templates:
-        names = f" but {', '.join(map(cut, source.policy.templates))}" * bool(
-            source.policy.templates
-        )
-        raise UsageError(f"the policy has no disk templates{names}: expected --disk-template")
+    templates = known_templates(source.policy)
     if not settings.behaviour.plans_for_diskless or TEMPLATES[templates[0]].has_disks:
         return templates[0]
     nodes, words = source.cluster.nodes, settings.restrict_allocation_to

@@ -17,7 +17,6 @@ from iallocator.commands.shared_options import (
     json_of,
 )
 from iallocator.errors import UsageError, cut
-from iallocator.files import check_writable
 from iallocator.model.constraints import CONSTRAINT_KINDS, MUST, SHOULD
 from iallocator.model.tags import REPAIR_TYPES
 from iallocator.model.templates import TEMPLATES
@@ -41,6 +40,7 @@ from iallocator.options.values import (
     whole_between,
 )
 from iallocator.requests.existing import EVAC_MODES, Request
+from iallocator.written_files import check_writable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

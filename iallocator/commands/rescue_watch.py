@@ -25,12 +25,12 @@ from iallocator.execution.jobs import ExecutionError
 from iallocator.execution.journal import never_begun, read_journal
 from iallocator.execution.records import FAILED, REJECTED
 from iallocator.execution.report import complete, execution_document
-from iallocator.files import write_file
 from iallocator.model.state import State
 from iallocator.planners.repair.rescue import QuietResult, nodes_to_watch
 from iallocator.transition.step import FENCE, OFFLINE
 from iallocator.units import HOUR
 from iallocator.wire.fields import names, number
+from iallocator.written_files import write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -33,12 +33,13 @@ from iallocator.errors import (
     say,
     tell,
 )
-from iallocator.files import WholeOutput, check_writable, is_stdout, read_file, write_file
+from iallocator.files import WholeOutput, read_file
 from iallocator.render import PAGE, RENDERERS, TEXT, drawing_of, pages_of, text_of
 from iallocator.render.table import MOST_TERMINAL_ROWS
 from iallocator.reply import MOST_WARNINGS
 from iallocator.sources import document_path, load, named, source_name, substitute
 from iallocator.wire.reading import Reading
+from iallocator.written_files import check_writable, is_stdout, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from iallocator.compat import IN_ORDER
 from iallocator.documents.overview import bad_items, total_score
 from iallocator.engine import summary
 from iallocator.errors import IallocatorError, UsageError, one_line, tell
-from iallocator.files import write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import nodes_named, set_offline
 from iallocator.render.table import aligned
@@ -21,6 +20,7 @@ from iallocator.sources.writer import write_text
 from iallocator.units import GIB
 from iallocator.wire.codec import pretty
 from iallocator.wire.reading import Reading
+from iallocator.written_files import write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

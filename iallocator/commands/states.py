@@ -7,10 +7,10 @@ import sys
 from iallocator.documents.lists import instance_table, node_table
 from iallocator.engine import decide, read
 from iallocator.errors import STDIN, say, tell, terminal_width
-from iallocator.files import check_writable, write_file
 from iallocator.model.state import State
 from iallocator.planners.eligible import group_named
 from iallocator.render.table import MOST_TERMINAL_ROWS, listed, option_for_all
+from iallocator.written_files import check_writable, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from time import time
 
 from iallocator.errors import RequestError, UsageError
 from iallocator.execution.jobs import ExecutionError
-from iallocator.files import read_file, write_file
+from iallocator.files import read_file
 from iallocator.wire.codec import decode, dumps
 from iallocator.wire.fields import child, name_of, names, number, objects, text
+from iallocator.written_files import write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from iallocator.compat import behaviour_of
 from iallocator.files import LARGEST_INPUT
+from iallocator.light import exists, variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ def configuration_path(settings: Settings) -> str:
     """Return the path of the configuration file, given options of the command line; "" for none."""
     if settings.no_config:
         return ""
-    named = settings.config or os.environ.get(NAMED_BY)
+    named = settings.config or variable(NAMED_BY)
     if named is not None:
         return named
-    return CONFIGURATION if os.path.exists(CONFIGURATION) else ""
+    return CONFIGURATION if exists(CONFIGURATION) else ""

@@ -6,11 +6,11 @@ import json
 import os
 
 from iallocator.errors import UsageError
-from iallocator.files import write_file
 from iallocator.light import ValueObject
 from iallocator.replay.cases import read_text
 from iallocator.tolerances import WRITTEN_DECIMALS
 from iallocator.wire.codec import pretty
+from iallocator.written_files import write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

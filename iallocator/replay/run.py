@@ -21,12 +21,13 @@ from iallocator.configuration import configure
 from iallocator.deadline import SIGNALLED, Running, Stopped, interrupted
 from iallocator.engine import respond
 from iallocator.errors import STATUS_MISTAKE, IallocatorError, RequestError, UsageError
-from iallocator.files import read_file, write_file
+from iallocator.files import read_file
 from iallocator.light import ValueObject
 from iallocator.options.parser import parse
 from iallocator.options.settings import Settings
 from iallocator.replay.cases import read_text
 from iallocator.replay.outcome import CASE_ERROR, Answered, Outcome, compare, store
+from iallocator.written_files import write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

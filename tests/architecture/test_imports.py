@@ -16,7 +16,16 @@ MAY_IMPORT = package_imports()
 This is the table of packages in ARCHITECTURE.md, in its order, from the top to the bottom.
 """
 
-MAY_PRINT = {"errors", "files", "process", "cli", "commands", "compat/htools", "render"}
+MAY_PRINT = {
+    "errors",
+    "files",
+    "written_files",
+    "process",
+    "cli",
+    "commands",
+    "compat/htools",
+    "render",
+}
 """The packages that may write to stdout or stderr."""
 
 MAY_HOLD_JSON = {"wire", "live", "commands", "explain", "render", "replay"}

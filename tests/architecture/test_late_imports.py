@@ -144,7 +144,7 @@ def _runs() -> dict[str, set[str]]:
     with NamedTemporaryFile() as file:
         file.write(clusters.as_text(clusters.document(clusters.Shape(4))).encode())
         file.flush()
-        for words in (["hinfo"], ["hcheck"], ["hsqueeze"], ["hbal", "-l0"]):
+        for words in (["hinfo"], ["hcheck"], ["hsqueeze"], ["hspace", "-l1"], ["hbal", "-l0"]):
             name, *more = words
             found[" ".join(words)] = run_with_modules("-t", file.name, *more, program=name)[1]
     return found

@@ -420,14 +420,26 @@ def test_link_with_the_name_of_a_program_runs_it(program: str, tmp_path: Path) -
     assert done.stdout.startswith(f"{program} (ganeti) version ")
 
 
-def test_variable_chooses_the_program_for_names_of_htools_only() -> None:
+@pytest.mark.parametrize(
+    ("executable", "variable", "program"),
+    [
+        ("/usr/bin/hbal", None, "hbal"),
+        ("/usr/bin/htools", "hspace", "hspace"),
+        ("hbal", "hspace", "hspace"),
+        ("/usr/bin/htools", None, "htools"),
+        ("/usr/local/bin/iallocator", "hspace", None),
+        ("hbal", "", ""),
+        ("hbal", "h\udcff", "h\udcff"),
+    ],
+)
+def test_variable_chooses_the_program_for_names_of_htools_only(
+    executable: str, variable: str | None, program: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """$HTOOLS selects a program of htools, unless the name is not one of htools."""
-    assert program_of("/usr/bin/hbal", {}) == "hbal"
-    assert program_of("/usr/bin/htools", {"HTOOLS": "hspace"}) == "hspace"
-    assert program_of("hbal", {"HTOOLS": "hspace"}) == "hspace"
-    assert program_of("/usr/bin/htools", {}) == "htools"
-    assert program_of("/usr/local/bin/iallocator", {"HTOOLS": "hspace"}) is None
-    assert program_of("hbal", {"HTOOLS": ""}) == ""
+    monkeypatch.delenv("HTOOLS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("HTOOLS", variable)
+    assert program_of(executable) == program
 
 
 def test_command_htools_runs_a_program_by_its_name() -> None:

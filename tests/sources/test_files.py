@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from iallocator import files
+from iallocator import files, written_files
 from iallocator.cli import main
 from iallocator.errors import UsageError
 from iallocator.options.values import byte_size
@@ -76,7 +76,7 @@ def test_write_file_to_a_full_disk_leaves_the_old_file(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UsageError, match="No space left"):
-        files.write_file(str(path), "after")
+        written_files.write_file(str(path), "after")
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -84,7 +84,7 @@ def test_write_file_to_a_full_disk_leaves_the_old_file(
 def test_write_file_to_a_full_device_is_an_error() -> None:
     """An error of writing to a device is reported."""
     with pytest.raises(UsageError, match="/dev/full: No space left"):
-        files.write_file("/dev/full", "plan")
+        written_files.write_file("/dev/full", "plan")
 
 
 def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
     path.write_text("before")
     path.chmod(0o640)
     link.symlink_to(path)
-    files.write_file(str(link), "after")
+    written_files.write_file(str(link), "after")
     assert (link.is_symlink(), path.read_text()) == (True, "after")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
@@ -101,12 +101,12 @@ def test_write_file_keeps_permissions_and_links(tmp_path: Path) -> None:
 def test_write_file_by_two_writers_is_never_mixed(tmp_path: Path) -> None:
     """Of two writers of a file, readers see the complete content of one."""
     path = tmp_path / "plan"
-    files.write_file(str(path), "a" * 100_000)
+    written_files.write_file(str(path), "a" * 100_000)
     seen = set()
 
     def write(letter: str) -> None:
         for _ in range(50):
-            files.write_file(str(path), letter * 100_000)
+            written_files.write_file(str(path), letter * 100_000)
 
     writer = threading.Thread(target=write, args=("b",))
     writer.start()

@@ -7,13 +7,12 @@ and tags of this program have no effect.
 
 from __future__ import annotations
 
-import os
-
 from iallocator.errors import say
+from iallocator.light import variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["PROGRAM_PURPOSES", "program_of", "run"]
 
@@ -37,15 +36,16 @@ VARIABLE = "HTOOLS"
 """The environment variable that chooses the program, whatever its name."""
 
 
-def program_of(executable: str, environment: Mapping[str, str]) -> str | None:
+def program_of(executable: str) -> str | None:
     """Return the program of htools that `executable` stands for; None if it stands for none.
 
     `executable`: the path under which this program was started; links are not followed.
     """
-    name = os.path.basename(executable)
+    name = executable.rpartition("/")[2]
     if name != GENERIC and name not in PROGRAM_PURPOSES:
         return None
-    return environment.get(VARIABLE, name)
+    chosen = variable(VARIABLE)
+    return name if chosen is None else chosen
 
 
 def run(name: str, arguments: Sequence[str]) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import posix  # `os` loads more: see `iallocator.light`
 
 from iallocator.compat.hail import HAIL_IN_ORDER
 from iallocator.compat.htools.errors import NamedError, ProgramError
 from iallocator.compat.htools.formats import decimal, table
 from iallocator.errors import IallocatorError, Voice, say
 from iallocator.files import read_file
+from iallocator.light import exists
 from iallocator.model.cluster import set_loads
 from iallocator.model.state import MISSING_DISK, MISSING_MEMORY, State
 from iallocator.names import meant
@@ -244,7 +245,7 @@ def _read_text_file(settings: Settings) -> bytes:
         If the file cannot be read.
     """
     path = settings.text_data
-    if path == "-" and not os.path.exists(path):  # not standard input
+    if path == "-" and not exists(path):  # not standard input
         raise _not_found(path)
     raw = read_file(path if path != "-" else "./-", settings.max_input)
     try:
@@ -313,7 +314,7 @@ def _reason(error: IallocatorError, settings: Settings, raw: bytes) -> str:
     )
 
     for path in (settings.text_data, settings.ialloc_src):
-        if path and (os.path.isdir(path) or not os.access(path, os.R_OK)):
+        if path and (exists(f"{path}/") or not posix.access(path, posix.R_OK)):
             return complain_of_file(path)
     if settings.rapi or settings.luxi is not None:
         from iallocator.compat.htools.rapi_errors import connection_problem

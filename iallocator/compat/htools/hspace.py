@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from iallocator.commands.capacity_options import capacity_options
-from iallocator.commands.planner_options import Capacity
 from iallocator.compat.htools.backend import adjust, load, save, scores, show_lists
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.compat.htools.formats import decimal, domain, table
 from iallocator.deadline import Deadline
 from iallocator.errors import say
-from iallocator.planners.capacity.capacity import compute_capacity, failing_nodes
+from iallocator.options.settings import Settings
+from iallocator.planners.capacity.capacity import (
+    CapacityOptions,
+    FillingExtent,
+    FillingRules,
+    FillingScope,
+    compute_capacity,
+    failing_nodes,
+)
 from iallocator.planners.capacity.report import key_lines, share, tiers
-from iallocator.planners.check.health import examine
-from iallocator.wire.codec import dumps
+from iallocator.planners.capacity.site import Size, known_templates, largest_sizes, standard_size
+from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityReport, Run
-    from iallocator.planners.capacity.site import Size
     from iallocator.sources import Source
 
 __all__ = ["run"]
@@ -40,23 +45,10 @@ def run(given: Given) -> int:
 
     The exit status is 1 if no node is online.
     """
-    own = Capacity()
+    own = Settings()
     source = load(given, own)
     adjust(given, source.cluster)
-    for name in ("standard_alloc", "tiered_alloc", "spindle_use", "max_cpu", "max_length"):
-        setattr(own, name, getattr(given, name))
-    if own.max_length is not None and own.max_length < 0:
-        own.max_length = None
-    own.disk_template = given.disk_template or ""
-    own.min_disk = given.min_disk or 0.0
-    own.independent_groups = bool(given.independent_groups)
-    own.accept_existing_errors = bool(given.accept_existing_errors)
-    if given.no_capacity_checks:
-        own.n1 = "off"
-        own.chosen = frozenset({"n1"})
-    options = capacity_options(own, own, source)
-    if given.loudness > 1 or given.print_nodes is not None or given.save is not None:
-        options = options.replace(rules=options.rules.replace(exact_ties=True))
+    options = _options(given, own, source)
     report = compute_capacity(source.cluster, options, lambda kind, filling: None)
     loud, state = given.loudness, report.before
     if not any(node.online for node in source.cluster.nodes):
@@ -71,7 +63,7 @@ def run(given: Given) -> int:
         say(f"Initial coefficients: overall {decimal(score)}")
         say("\n".join(lines))
     if loud > 3:
-        _show_restrictions(given, source.cluster, report, own.min_disk)
+        _show_restrictions(given, source.cluster, report, options.rules.min_disk)
     for kind, title in HSPACE_FILLINGS:
         done = getattr(report, kind)
         if done is None or report.nowhere:
@@ -92,6 +84,46 @@ def run(given: Given) -> int:
         lack = "Not enough online nodes" if pairs else "No online nodes"
         raise ProgramError(f"Error: failure during allocation: {lack}")
     return 0
+
+
+def _options(given: Given, own: Settings, source: Source) -> CapacityOptions:
+    """Return the sizes of instances to count, and how to count them.
+
+    `own`: the options of this program, which are those of every program of htools.
+    """
+    policy, load = source.policy, Reading.of(own).load
+    template = given.disk_template or known_templates(policy)[0]
+    use = policy.standard.spindles if given.spindle_use is None else given.spindle_use
+
+    def chosen(size: tuple[int, ...]) -> Size:
+        disk, memory, cpus, spindles = size
+        return Size(memory, disk, cpus, spindles, template, use, load)
+
+    standard, tiered = given.standard_alloc, given.tiered_alloc
+    limit = given.max_length
+    placed = given.loudness > 1 or given.print_nodes is not None or given.save is not None
+    return CapacityOptions(
+        standard_size(policy, template, use, load) if standard is None else chosen(standard),
+        largest_sizes(policy, template, use, load) if tiered is None else [chosen(tiered)],
+        scope=FillingScope(
+            accept_errors=bool(given.accept_existing_errors),
+            independent=bool(given.independent_groups),
+        ),
+        rules=FillingRules(
+            n1="off" if given.no_capacity_checks else "",
+            max_cpu=given.max_cpu,
+            min_disk=given.min_disk or 0.0,
+            behaviour=own.behaviour,
+            exact_ties=placed,
+        ),
+        extent=FillingExtent(
+            limit=None if limit is None or limit < 0 else limit,
+            seconds=own.planning_seconds,
+            searches=own.searches,
+            thoroughness=own.thoroughness,
+        ),
+        tag_prefix=own.tag_prefix,
+    )
 
 
 def _save(given: Given, source: Source, report: CapacityReport, kind: str) -> None:
@@ -120,6 +152,9 @@ def _show_restrictions(
     With ``--accept-existing-errors``, a group with a bad node is used. With
     ``--independent-groups``, no bad group is used.
     """
+    from iallocator.planners.check.health import examine
+    from iallocator.wire.codec import dumps
+
     failing = [cluster.nodes[index] for index in reversed(failing_nodes(report.before))]
     health = examine(report.before, "strict", min_disk, None, Deadline(None), {})
     bad_groups = [one.group for one in health if one.counts["global_n1"]]

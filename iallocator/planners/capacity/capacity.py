@@ -7,8 +7,6 @@ missing there. A size without memory is rejected if more instances fit than can 
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from iallocator.compat import OURS
 from iallocator.constraints import relations_of
 from iallocator.constraints.table import entry_rejections
@@ -168,8 +166,8 @@ class FillingRules(ValueObject):
 
     n1: str = ""
     ignore_soft: bool = False
-    n1_of: Mapping[int, str] = MappingProxyType({})
-    soft_of: Mapping[int, bool] = MappingProxyType({})
+    n1_of: Mapping[int, str] = {}
+    soft_of: Mapping[int, bool] = {}
     max_cpu: float | None = None
     min_disk: float = 0.0
     behaviour: Behaviour = OURS

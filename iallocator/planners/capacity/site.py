@@ -6,6 +6,7 @@ Instances have the standard size, the largest size, or sizes that are smaller by
 from __future__ import annotations
 
 from iallocator.constraints.table import entry_rejections
+from iallocator.errors import UsageError, cut
 from iallocator.light import copy
 from iallocator.limits.node import ALL_LIMITS
 from iallocator.model.instance import UNIT_LOAD, Backend, Disks, Instance
@@ -37,7 +38,15 @@ if TYPE_CHECKING:
     Amounts = tuple[int, int, int, int]
     """The size of an instance: MiB of memory, MiB of disk, virtual cpus, spindles."""
 
-__all__ = ["STEPS", "CapacityState", "Size", "added", "largest_sizes", "standard_size"]
+__all__ = [
+    "STEPS",
+    "CapacityState",
+    "Size",
+    "added",
+    "known_templates",
+    "largest_sizes",
+    "standard_size",
+]
 
 STEPS = {"FailMem": ("memory", 64), "FailDisk": ("disk", 256), "FailCPU": ("cpus", 1),
          "FailSpindles": ("spindles", 1)}  # fmt: skip
@@ -150,6 +159,21 @@ def standard_size(policy: Policy, template: str, spindle_use: int, load: Load) -
 def largest_sizes(policy: Policy, template: str, spindle_use: int, load: Load) -> list[Size]:
     """Return the upper end of each interval of `policy`."""
     return [_size(one.high, template, spindle_use, load) for one in policy.intervals]
+
+
+def known_templates(policy: Policy) -> list[str]:
+    """Return the disk templates of `policy` that are known, in the order of the policy.
+
+    Raises
+    ------
+    UsageError
+        If there are none.
+    """
+    known = [one for one in policy.templates if one in TEMPLATES]
+    if not known:
+        names = f" but {', '.join(map(cut, policy.templates))}" * bool(policy.templates)
+        raise UsageError(f"the policy has no disk templates{names}: expected --disk-template")
+    return known
 
 
 def _size(spec: Spec, template: str, spindle_use: int, load: Load) -> Size:
