@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from iallocator import __version__, bundle
-from tests.builders import allocate, as_bytes, cluster
+from tests.builders import allocate, as_bytes, cluster, instance
+from tests.command import printed
 from tests.paths import ROOT
 
 from .imports import PACKAGE
@@ -56,16 +57,21 @@ print(json.dumps([found, place, source, str(files("iallocator"))]), file=sys.std
 """
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which the package is installed as a plugin, without its libraries."""
-    folder = tmp_path_factory.mktemp("installed")
-    skip = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE, folder / LIBRARY / "iallocator", ignore=skip)
+def install(folder: Path, *libraries: Path) -> Path:
+    """Install the package as a plugin in `folder`, with `libraries`; return `folder`."""
+    skip = shutil.ignore_patterns("__pycache__", "tests", "f2py", "include")
+    for path in (PACKAGE, *libraries):
+        shutil.copytree(path, folder / LIBRARY / path.name, ignore=skip)
     tool = [sys.executable, str(ROOT / "tools/write-plugin")]
     words = [*tool, str(folder), f"/{LIBRARY}", f"/{os.path.dirname(PLUGIN)}"]
     subprocess.run(words, check=True)
     return folder
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which the package is installed as a plugin, without its libraries."""
+    return install(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture
@@ -166,6 +172,25 @@ def test_answer_needs_no_bundle(copied: Path, installed: Path) -> None:
     """Without the bundle, the answer is unchanged."""
     (copied / LIBRARY / bundle.NAME).unlink()
     assert run(copied) == run(installed)
+
+
+def test_plan_is_made_with_the_array_library_without_docstrings(tmp_path: Path) -> None:
+    """`balance` of the installed program uses its copy of the array library, and plans as usual."""
+    numpy = pytest.importorskip("numpy")
+    place = Path(numpy.__file__).parent
+    folder = install(tmp_path, place, *place.parent.glob("numpy.libs"))
+    held = {f"i{k}": instance("node1", "node2") for k in range(4)}
+    document = tmp_path / "cluster.json"
+    document.write_bytes(as_bytes(cluster(nodes=5, instances=held)))
+    words = ["balance", "--print-commands", str(document)]
+    done = subprocess.run([folder / PLUGIN, *words], capture_output=True, text=True, check=True)
+    assert done.stdout == printed(*words)
+    assert "gnt-instance" in done.stdout
+    start, _, _ = (folder / PLUGIN).read_text().partition("from iallocator.process")
+    shown = "print(numpy.sum.__doc__, numpy.ndarray.sort.__doc__)"
+    script = f"__file__ = {str(folder / PLUGIN)!r}\n{start}import numpy\n{shown}"
+    documented = subprocess.run([sys.executable, "-ISc", script], capture_output=True, check=True)
+    assert documented.stdout == b"None None\n"
 
 
 def test_damaged_code_is_not_loaded(copied: Path, installed: Path) -> None:
