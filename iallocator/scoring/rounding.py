@@ -283,10 +283,13 @@ class RunningSums:
         placed = self._placed = _ExactValues(state, instance, scope_group(state.cluster, scope))
         document = sorted(scope, reverse=True)  # the model reverses the nodes
         self._values = {index: placed.before(index) for index in document}
-        self._over = [
-            [index for index in document if counting(k, placed.view(index))]
-            for k in range(len(STATISTICS))
-        ]
+        kinds = [(statistic.offline, statistic.disk) for statistic in STATISTICS]
+        counted = {
+            kind: [index for index in document if counting(k, placed.view(index))]
+            for k, kind in enumerate(kinds)
+            if kind not in kinds[:k]
+        }
+        self._over = [counted[kind] for kind in kinds]
         self._sums = [_added_up(k, over, self._values) for k, over in enumerate(self._over)]
         self._known: dict[tuple[Values, ...], float] = {}
 
