@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from iallocator.commands.planner_options import Balancing
     from iallocator.model.cluster import Cluster, Group, Load
+    from iallocator.planners.result import GroupPlans
     from iallocator.sources import Source
     from iallocator.wire.fields import Raw
 
     Read = TypeVar("Read")
 
 __all__ = [
-    "NOT_LOADED", "Given", "adjust", "cluster_score", "group_of",
-    "initial_state", "load", "options_of", "save", "saved_text", "scores",
+    "NOT_LOADED", "Given", "adjust", "balanced", "cluster_score", "group_of",
+    "initial_state", "load", "save", "saved_text", "scores",
     "settings_of", "show_lists", "silently", "split_instances", "warn", "write",
 ]  # fmt: skip
 
@@ -261,23 +261,37 @@ def _read_text_file(settings: Settings) -> bytes:
     return raw
 
 
-def options_of(given: Given, own: Balancing) -> None:
-    """Set the options of ``iallocator balance`` in `own` from the options of hbal in `given`."""
-    own.group, own.all_groups = "", False
-    own.evac_mode = bool(given.evac_mode)
-    own.restricted_migration = bool(given.restricted_migration)
-    own.no_disk_moves = bool(given.no_disk_moves)
-    own.no_instance_moves = bool(given.no_instance_moves)
-    own.select_instances = given.select_instances or None
-    own.exclude_instances = given.exclude_instances or ()
+def balanced(given: Given, cluster: Cluster, group: Group | None = None) -> GroupPlans:
+    """Balance `group`, or all groups, and return the plans."""
+    from iallocator.planners.balance.balance import BalanceOptions, balance_cluster
+    from iallocator.planners.balance.move_kinds import MoveRules
+    from iallocator.planners.plan_limits import StopCriteria
+
+    own = settings_of(given, Settings())
+    numbers = ("min_score", "min_gain", "min_gain_limit", "max_length")
+    limits = {name: value for name in numbers if (value := getattr(given, name)) is not None}
+    if limits.get("max_length", 0) < 0:
+        del limits["max_length"]
+    rules = MoveRules(
+        disk_moves=not given.no_disk_moves,
+        instance_moves=not given.no_instance_moves,
+        restricted=bool(given.restricted_migration),
+        evacuate_only=bool(given.evac_mode),
+        behaviour=own.behaviour,
+    )
     own.ignore_soft_errors = bool(given.ignore_soft_errors)
-    own.min_disk = given.min_disk or 0.0
-    for name in ("min_score", "min_gain", "min_gain_limit", "max_length"):
-        value = getattr(given, name)
-        if value is not None:
-            setattr(own, name, value)
-    if own.max_length is not None and own.max_length < 0:
-        own.max_length = None
+    options = BalanceOptions(
+        StopCriteria(**limits),
+        rules,
+        group="" if group is None else group.name,
+        all_groups=group is None,
+        selected=given.select_instances or None,
+        excluded=given.exclude_instances or (),
+        min_disk=given.min_disk or 0.0,
+        tag_prefix=own.tag_prefix,
+        settings=own,
+    )
+    return balance_cluster(cluster, options)
 
 
 def adjust(given: Given, cluster: Cluster) -> None:

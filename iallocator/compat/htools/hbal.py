@@ -7,10 +7,10 @@ from math import inf, isnan
 
 from iallocator.compat.htools.backend import (
     adjust,
+    balanced,
     group_of,
     initial_state,
     load,
-    options_of,
     save,
     saved_text,
     scores,
@@ -21,7 +21,6 @@ from iallocator.compat.htools.backend import (
 )
 from iallocator.compat.htools.errors import ProgramError
 from iallocator.compat.htools.formats import decimal, domain, policy_text
-from iallocator.deadline import Deadline
 from iallocator.documents.overview import bad_items
 from iallocator.errors import say
 from iallocator.model.columns import DISK, MEMORY, SPINDLES
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    from iallocator.commands.planner_options import Balance
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster, Group
     from iallocator.model.moves import Move
@@ -123,7 +121,7 @@ def run(given: Given) -> int:
     print("Trying to minimize the CV...")
     may_move = not isnan(score) and given.max_length != 0  # no score is lower than NaN
     if may_move and movable(cluster, group, behaviour=settings.behaviour):
-        done = _balanced(given, cluster, group)
+        done = balanced(given, cluster, group)
     else:
         done = GroupPlans("balance", before)
     _print_moves(done, end)
@@ -134,29 +132,10 @@ def run(given: Given) -> int:
     if loud > 3:
         _print_free(before, after, group)
     _show_after(given, source, after, group)
-    return _execute(given, group, done) if given.exec and done.entries else 0
+    return _execute(given, done) if given.exec and done.entries else 0
 
 
-def _balanced(given: Given, cluster: Cluster, group: Group) -> GroupPlans:
-    """Return the plan for `group`."""
-    from iallocator.commands.plans import balanced
-
-    own = _options(given, group)
-    return balanced(cluster, own, own, Deadline(None), False)
-
-
-def _options(given: Given, group: Group) -> Balance:
-    """Return the options of ``iallocator balance`` for `group`."""
-    from iallocator.commands.planner_options import Balance
-
-    own = Balance()
-    settings_of(given, own)
-    options_of(given, own)
-    own.group = group.name
-    return own
-
-
-def _execute(given: Given, group: Group, done: PlanResult) -> int:
+def _execute(given: Given, done: PlanResult) -> int:
     """Execute the plan through LUXI; return the exit status: 1 if a job fails, else 0.
 
     Raises
@@ -167,10 +146,12 @@ def _execute(given: Given, group: Group, done: PlanResult) -> int:
     if given.luxi is None:
         raise ProgramError("Error: hbal: Execution of commands possible only on LUXI")
     from iallocator.commands.execution import begin, show_report
+    from iallocator.commands.planner_options import Balance
     from iallocator.commands.shared_options import job_priority
     from iallocator.ganeti.jobs import transition_document
 
-    own = _options(given, group)
+    own = Balance()
+    settings_of(given, own)
     own.execute = True
     own.first_job_group = bool(given.first_job_group)
     own.reason = given.reason or ""

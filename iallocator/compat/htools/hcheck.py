@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iallocator.compat.htools.backend import adjust, initial_state, load, options_of, settings_of
+from iallocator.compat.htools.backend import adjust, balanced, initial_state, load
 from iallocator.compat.htools.formats import decimal
 from iallocator.deadline import Deadline
 from iallocator.documents.checkup import HCHECK_KEYS, Checkup
@@ -37,14 +37,7 @@ def run(given: Given) -> int:
     now = examine(initial_state(given, source), mode, min_disk, None, Deadline(None), {})
     checkup = Checkup(now, now, 0, checks)
     if checkup.hcheck_needs and not given.no_simulation:
-        from iallocator.commands.planner_options import Check
-        from iallocator.commands.plans import balanced
-
-        own = Check()
-        settings_of(given, own)
-        options_of(given, own)
-        own.all_groups = True
-        done = balanced(cluster, own, own, Deadline(None), False)
+        done = balanced(given, cluster)
         then = examine(done.after(), mode, min_disk, None, Deadline(None), {})
         checkup = Checkup(now, then, len(done.moves), checks)
     if given.machine_readable:
