@@ -60,7 +60,7 @@ def on_terminal(words: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPat
         patched.delenv("COLUMNS", raising=False)
         patched.setattr(sys.stdout, "isatty", lambda: True)
         patched.setattr(sys.stdout, "fileno", lambda: 1)
-        patched.setattr("os.get_terminal_size", lambda _: os.terminal_size((120, 40)))
+        patched.setattr("posix.get_terminal_size", lambda _: os.terminal_size((120, 40)))
         status = main(words)
     output = capsys.readouterr()
     assert status in (0, 1), output.err

@@ -34,7 +34,7 @@ def shown(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> S
         monkeypatch.delenv("COLUMNS", raising=False)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
-        monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((width, 40)))
+        monkeypatch.setattr("posix.get_terminal_size", lambda _: os.terminal_size((width, 40)))
         assert main([*words, str(path)]) == expected
         return capsys.readouterr().out
 

@@ -85,7 +85,7 @@ def test_text_with_long_names_fits_the_terminal_and_100_columns_in_a_pipe(
     monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
     for width in WIDTHS:
         size = os.terminal_size((width, 40))
-        monkeypatch.setattr("os.get_terminal_size", lambda _, size=size: size)
+        monkeypatch.setattr("posix.get_terminal_size", lambda _, size=size: size)
         assert too_wide(width) == []
 
 
@@ -96,7 +96,7 @@ def test_columns_in_the_environment_have_precedence(
     """$COLUMNS is the width on a terminal, but not in a pipe."""
     monkeypatch.setenv("COLUMNS", chosen)
     assert terminal_width(io.StringIO()) == 100
-    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((90, 40)))
+    monkeypatch.setattr("posix.get_terminal_size", lambda _: os.terminal_size((90, 40)))
     with open(os.devnull) as stream:
         assert terminal_width(stream) == used
 
