@@ -9,7 +9,7 @@ from iallocator.planners.capacity.capacity import (
     FillingRules,
     FillingScope,
 )
-from iallocator.planners.capacity.site import Size, known_templates, largest_sizes, standard_size
+from iallocator.planners.capacity.site import first_sizes, known_templates
 from iallocator.planners.eligible import group_named, nodes_named
 from iallocator.wire.reading import Reading
 
@@ -37,21 +37,11 @@ def capacity_options(settings: Settings, tagged: Common, source: Source) -> Capa
             if node in (tagged.restrict_allocation_to or [node])
         ]
     load = Reading.of(settings).load
-    policy = source.policy
     template = settings.disk_template or _usual_template(settings, source)
-    use = policy.standard.spindles if settings.spindle_use is None else settings.spindle_use
-
-    def chosen(given: tuple[int, ...]) -> Size:
-        disk, memory, cpus, spindles = given
-        return Size(memory, disk, cpus, spindles, template, use, load)
-
-    standard = standard_size(policy, template, use, load)
-    if settings.standard_alloc is not None:
-        standard = chosen(settings.standard_alloc)
-    largest = largest_sizes(policy, template, use, load)
-    if settings.tiered_alloc is not None:
-        largest = [chosen(settings.tiered_alloc)]
-
+    standard, largest = first_sizes(
+        source.policy, template, settings.spindle_use, load,
+        settings.standard_alloc, settings.tiered_alloc,
+    )  # fmt: skip
     if not TEMPLATES[template].has_disks and settings.behaviour.plans_for_diskless:
         for one in (standard, *largest):
             one.disk = 0

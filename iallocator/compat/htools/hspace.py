@@ -17,7 +17,7 @@ from iallocator.planners.capacity.capacity import (
     failing_nodes,
 )
 from iallocator.planners.capacity.report import key_lines, share, tiers
-from iallocator.planners.capacity.site import Size, known_templates, largest_sizes, standard_size
+from iallocator.planners.capacity.site import first_sizes, known_templates
 from iallocator.wire.reading import Reading
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from iallocator.compat.htools.backend import Given
     from iallocator.model.cluster import Cluster
     from iallocator.planners.capacity.capacity import CapacityReport, Run
+    from iallocator.planners.capacity.site import Size
     from iallocator.sources import Source
 
 __all__ = ["run"]
@@ -91,20 +92,16 @@ def _options(given: Given, own: Settings, source: Source) -> CapacityOptions:
 
     `own`: the options of this program, which are those of every program of htools.
     """
-    policy, load = source.policy, Reading.of(own).load
-    template = given.disk_template or known_templates(policy)[0]
-    use = policy.standard.spindles if given.spindle_use is None else given.spindle_use
-
-    def chosen(size: tuple[int, ...]) -> Size:
-        disk, memory, cpus, spindles = size
-        return Size(memory, disk, cpus, spindles, template, use, load)
-
-    standard, tiered = given.standard_alloc, given.tiered_alloc
+    template = given.disk_template or known_templates(source.policy)[0]
+    standard, largest = first_sizes(
+        source.policy, template, given.spindle_use, Reading.of(own).load,
+        given.standard_alloc, given.tiered_alloc,
+    )  # fmt: skip
     limit = given.max_length
-    placed = given.loudness > 1 or given.print_nodes is not None or given.save is not None
+    shown = given.loudness > 1 or given.print_nodes is not None or given.save is not None
     return CapacityOptions(
-        standard_size(policy, template, use, load) if standard is None else chosen(standard),
-        largest_sizes(policy, template, use, load) if tiered is None else [chosen(tiered)],
+        standard,
+        largest,
         scope=FillingScope(
             accept_errors=bool(given.accept_existing_errors),
             independent=bool(given.independent_groups),
@@ -114,7 +111,7 @@ def _options(given: Given, own: Settings, source: Source) -> CapacityOptions:
             max_cpu=given.max_cpu,
             min_disk=given.min_disk or 0.0,
             behaviour=own.behaviour,
-            exact_ties=placed,
+            exact_ties=shown,
         ),
         extent=FillingExtent(
             limit=None if limit is None or limit < 0 else limit,

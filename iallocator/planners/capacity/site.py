@@ -43,9 +43,8 @@ __all__ = [
     "CapacityState",
     "Size",
     "added",
+    "first_sizes",
     "known_templates",
-    "largest_sizes",
-    "standard_size",
 ]
 
 STEPS = {"FailMem": ("memory", 64), "FailDisk": ("disk", 256), "FailCPU": ("cpus", 1),
@@ -151,14 +150,33 @@ class Size:
         return Size(**amounts, template=self.template, spindle_use=self.spindle_use, load=self.load)
 
 
-def standard_size(policy: Policy, template: str, spindle_use: int, load: Load) -> Size:
-    """Return the standard size of `policy`."""
-    return _size(policy.standard, template, spindle_use, load)
+def first_sizes(
+    policy: Policy,
+    template: str,
+    spindle_use: int | None,
+    load: Load,
+    standard: Sequence[int] | None,
+    tiered: Sequence[int] | None,
+) -> tuple[Size, list[Size]]:
+    """Return the size of the standard filling, and the sizes with which the tiers begin.
 
+    `standard`, `tiered`: the amounts that options name (MiB of disk, MiB of memory, virtual cpus,
+    spindles). If they are None, the sizes are the standard size of `policy`, and the upper end of
+    each of its intervals. `spindle_use`: None for that of the standard size.
+    """
+    use = policy.standard.spindles if spindle_use is None else spindle_use
 
-def largest_sizes(policy: Policy, template: str, spindle_use: int, load: Load) -> list[Size]:
-    """Return the upper end of each interval of `policy`."""
-    return [_size(one.high, template, spindle_use, load) for one in policy.intervals]
+    def named(amounts: Sequence[int]) -> Size:
+        disk, memory, cpus, spindles = amounts
+        return Size(memory, disk, cpus, spindles, template, use, load)
+
+    def of_policy(spec: Spec) -> Size:
+        return Size(spec.memory, spec.disk, spec.cpus, spec.spindles, template, use, load)
+
+    return (
+        of_policy(policy.standard) if standard is None else named(standard),
+        [of_policy(one.high) for one in policy.intervals] if tiered is None else [named(tiered)],
+    )
 
 
 def known_templates(policy: Policy) -> list[str]:
@@ -174,10 +192,6 @@ def known_templates(policy: Policy) -> list[str]:
         names = f" but {', '.join(map(cut, policy.templates))}" * bool(policy.templates)
         raise UsageError(f"the policy has no disk templates{names}: expected --disk-template")
     return known
-
-
-def _size(spec: Spec, template: str, spindle_use: int, load: Load) -> Size:
-    return Size(spec.memory, spec.disk, spec.cpus, spec.spindles, template, spindle_use, load)
 
 
 class CapacityState:
